@@ -35,12 +35,12 @@ from engine.lens.bins import EDGE
 from engine.lens.chart_kinds import ChartKind
 from engine.lens.chart_spec import Bars, ChartSpec, Panel
 
-KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
-FAR = 10**9
-ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
+STEP_KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
+ALL_ROUNDS = 10**9
+END_KEYS = {Qt.Key.Key_Home: -ALL_ROUNDS, Qt.Key.Key_End: ALL_ROUNDS}
 
 
-KEYS_IN_WORDS = (
+KEYS_TEXT = (
     "Left and Right move between rounds; with Shift they scroll. Enter pins a round, Escape unpins it, plus and minus zoom."
 )
 
@@ -49,20 +49,22 @@ KEYS_IN_WORDS = (
 class Label:
     """A label above the plot: centred on its x position, or on the "side" of it that has room."""
 
-    place: float
-    words: str
-    stands: Literal["middle", "side"] = "middle"
+    x: float
+    text: str
+    anchor: Literal["middle", "side"] = "middle"
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class PlacedLabel:
     """A label with the x position of its left end."""
 
     left: float
-    words: str
+    text: str
 
 
-def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, measure: Callable[[str], float]) -> list[Fitted]:
+def fit_labels(
+    labels: Sequence[Label], x: tuple[float, float], width: float, measure: Callable[[str], float]
+) -> list[PlacedLabel]:
     """Returns the labels that fit; earlier ones take precedence.
 
     Args:
@@ -70,32 +72,32 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
     """
     if width <= 0:
         return []
-    a_pixel = (x[1] - x[0]) / width
-    taken: list[tuple[float, float]] = []
-    found: list[Fitted] = []
+    units_per_pixel = (x[1] - x[0]) / width
+    occupied: list[tuple[float, float]] = []
+    placed: list[PlacedLabel] = []
     for label in labels:
-        long = (measure(label.words) + 8) * a_pixel
-        sides = (label.place - 4 * a_pixel, label.place - long + 4 * a_pixel) if label.stands == "side" else ()
-        for left in sides or (min(max(label.place - long / 2, x[0]), x[1] - long),):
-            free = all(left + long <= other or left >= until for other, until in taken)
-            if x[0] - 6 * a_pixel <= left and left + long <= x[1] + 6 * a_pixel and free:
-                taken.append((left, left + long))
-                found.append(Fitted(left, label.words))
+        length = (measure(label.text) + 8) * units_per_pixel
+        sides = (label.x - 4 * units_per_pixel, label.x - length + 4 * units_per_pixel) if label.anchor == "side" else ()
+        for left in sides or (min(max(label.x - length / 2, x[0]), x[1] - length),):
+            is_free = all(left + length <= start or left >= end for start, end in occupied)
+            if x[0] - 6 * units_per_pixel <= left and left + length <= x[1] + 6 * units_per_pixel and is_free:
+                occupied.append((left, left + length))
+                placed.append(PlacedLabel(left, label.text))
                 break
-    return found
+    return placed
 
 
-NOTCH = 120
+WHEEL_NOTCH = 120
 """Angle of one wheel notch, in eighths of a degree. A trackpad sends many smaller angles per second."""
 OBJECT_NAMES = {"proposals": "acceptancePlot", "positions": "positionPlot", "times": "timePlot"}
 """Object names other than the chart's name with "Plot" appended."""
-AXIS, MARGIN = 38, 12
+AXIS_WIDTH, MARGIN = 38, 12
 """Pixels at the left of a plot at text scale 1, and at its right."""
 
 
-def width_around(scale: float) -> int:
+def width_beside_plot(scale: float) -> int:
     """Returns the part of a chart's width that is not plot, in pixels: frame, axis and margin."""
-    return 4 + round(AXIS * scale) + MARGIN
+    return 4 + round(AXIS_WIDTH * scale) + MARGIN
 
 
 class Chart(QWidget):
@@ -127,24 +129,24 @@ class Chart(QWidget):
         # assembled by hand: a PlotItem creates menus without a parent window, which leak
         self.plot = pg.GraphicsView()
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.head = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.label_view = pg.ViewBox(enableMouse=False, enableMenu=False)
         self.views = [pg.ViewBox(enableMouse=False, enableMenu=False) for _ in kind.heights]
         self.axes = [pg.AxisItem("left") for _ in kind.heights]
         self.bottom = pg.AxisItem("bottom")
-        whole = pg.GraphicsWidget()
-        grid = self._grid = QGraphicsGridLayout(whole)
+        layout_root = pg.GraphicsWidget()
+        grid = self._grid = QGraphicsGridLayout(layout_root)
         grid.setContentsMargins(0, 7, MARGIN, 0)
         grid.setSpacing(0)
-        grid.addItem(self.head, 0, 1)
+        grid.addItem(self.label_view, 0, 1)
         for row, (axis, view) in enumerate(zip(self.axes, self.views, strict=True), start=1):
             grid.addItem(axis, row, 0)
             grid.addItem(view, row, 1)
             axis.linkToView(view)
         grid.addItem(self.bottom, len(self.views) + 1, 1)
         self.bottom.linkToView(self.views[0])
-        for view in (self.head, *self.views):
+        for view in (self.label_view, *self.views):
             view.disableAutoRange()
-        self.plot.setCentralItem(whole)
+        self.plot.setCentralItem(layout_root)
         self._ticks: dict[pg.AxisItem, tuple[tuple[float, str], ...] | None] = {}
         self._span: tuple[tuple[float, float], ...] | None = None
         self._labels: Sequence[Label] = ()
@@ -152,8 +154,8 @@ class Chart(QWidget):
         self._items: list[list[Item]] = [[] for _ in self.views]
         self._dividers: list[list[pg.InfiniteLine]] = [[] for _ in self.views]
         self._pressed: QPointF | None = None
-        self._drawn_to: float | None = None
-        self._turned = 0
+        self._drag_x: float | None = None
+        self._wheel_angle = 0
         self.empty = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True), "plotEmpty")
         self._stack = QStackedLayout(self)
         self._stack.setContentsMargins(2, 2, 2, 2)
@@ -168,7 +170,7 @@ class Chart(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         if self.kind.per_round:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            self.setAccessibleDescription(KEYS_IN_WORDS)
+            self.setAccessibleDescription(KEYS_TEXT)
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
 
@@ -182,21 +184,21 @@ class Chart(QWidget):
         self._stack.setCurrentIndex(0 if spec.empty else 1)
         if spec.empty or self._theme is None:
             return
-        for place, panel in enumerate(spec.panels):
-            self._show_marks(place, panel, self._theme)
-            self._set_ticks(self.axes[place], panel.up.ticks)
+        for index, panel in enumerate(spec.panels):
+            self._show_marks(index, panel, self._theme)
+            self._set_ticks(self.axes[index], panel.up.ticks)
         self._set_ticks(self.bottom, spec.across.ticks)
         across = (spec.across.low - EDGE, spec.across.high + EDGE)
         self._set_range(across, *((panel.up.low, panel.up.high) for panel in spec.panels))
         self._show_dividers()
         cut = [mark.cut_off() for panel in spec.panels for mark in panel.marks if isinstance(mark, Bars)]
-        numbers = [Label(place, f"{height:.0f}") for found in cut for place, height in found]
-        self._show_labels([*(Label(place, words, "side") for place, words in spec.dividers), *numbers])
+        numbers = [Label(index, f"{height:.0f}") for found in cut for index, height in found]
+        self._show_labels([*(Label(index, text, "side") for index, text in spec.dividers), *numbers])
 
-    def _show_marks(self, place: int, panel: Panel, theme: Theme) -> None:
+    def _show_marks(self, index: int, panel: Panel, theme: Theme) -> None:
         """Passes the marks of a panel to its items; recreates the items if the kinds of marks have changed."""
         wanted = [ITEMS[type(mark)] for mark in panel.marks]
-        items, view = self._items[place], self.views[place]
+        items, view = self._items[index], self.views[index]
         if [type(item) for item in items] != wanted:
             for item in items:
                 view.removeItem(item)
@@ -206,13 +208,13 @@ class Chart(QWidget):
         for item, mark in zip(items, panel.marks, strict=True):
             item.set_mark(mark, theme, self.devicePixelRatioF())
 
-    def mark(self, place: float | None) -> None:
+    def mark(self, x: float | None) -> None:
         """Moves the marker line to an x position; None hides it."""
         for marker in self._markers:
-            if place is not None:
-                marker.setValue(place)
-            if marker.isVisible() == (place is None):
-                marker.setVisible(place is not None)
+            if x is not None:
+                marker.setValue(x)
+            if marker.isVisible() == (x is None):
+                marker.setVisible(x is not None)
 
     def _set_ticks(self, axis: pg.AxisItem, ticks: tuple[tuple[float, str], ...] | None) -> None:
         """Sets the ticks, if they differ from the current ones: a new layout is costly."""
@@ -224,7 +226,7 @@ class Chart(QWidget):
         """Sets the x range and each panel's y range, if they differ from the current ones."""
         if self._span != (x, *y):
             self._span = (x, *y)
-            self.head.setRange(xRange=x, yRange=(0, 1), padding=0)
+            self.label_view.setRange(xRange=x, yRange=(0, 1), padding=0)
             for view, up in zip(self.views, y, strict=True):
                 view.setRange(xRange=x, yRange=up, padding=0)
 
@@ -236,10 +238,10 @@ class Chart(QWidget):
                 line.setZValue(9)
                 view.addItem(line)
                 self._paint_divider(line)
-            for place, line in enumerate(lines):
-                line.setVisible(place < len(shown))
-                if place < len(shown):
-                    line.setValue(shown[place][0])
+            for index, line in enumerate(lines):
+                line.setVisible(index < len(shown))
+                if index < len(shown):
+                    line.setValue(shown[index][0])
 
     def _show_labels(self, labels: Sequence[Label]) -> None:
         """Shows the labels that fit above the plot; without labels, the plot uses their space."""
@@ -250,23 +252,23 @@ class Chart(QWidget):
 
     def _fit_labels(self) -> None:
         height = round(15 * self._scale) if self._labels else 0
-        if self.head.maximumHeight() != height:
-            self.head.setMinimumHeight(height)
-            self.head.setMaximumHeight(height)
+        if self.label_view.maximumHeight() != height:
+            self.label_view.setMinimumHeight(height)
+            self.label_view.setMaximumHeight(height)
         if not self._labels or self._span is None or self._theme is None:
-            fitting: list[Fitted] = []
+            fitting: list[PlacedLabel] = []
         else:
             metrics = QFontMetricsF(self._font)
             fitting = fit_labels(self._labels, self._span[0], self.views[0].width(), metrics.horizontalAdvance)
         while len(self._texts) < len(fitting):
             self._texts.append(text := pg.TextItem(anchor=(0, 0.5)))
-            self.head.addItem(text)
-        for place, text in enumerate(self._texts):
-            text.setVisible(place < len(fitting))
-            if place < len(fitting) and self._theme is not None:
+            self.label_view.addItem(text)
+        for index, text in enumerate(self._texts):
+            text.setVisible(index < len(fitting))
+            if index < len(fitting) and self._theme is not None:
                 text.setFont(self._font)
-                text.setText(fitting[place].words, QColor(self._theme.dim))
-                text.setPos(fitting[place].left, 0.5)
+                text.setText(fitting[index].text, QColor(self._theme.dim))
+                text.setPos(fitting[index].left, 0.5)
 
     def _paint_divider(self, line: pg.InfiniteLine) -> None:
         if self._theme is not None:
@@ -288,10 +290,10 @@ class Chart(QWidget):
             axis.enableAutoSIPrefix(False)
             axis.setPen(cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
-        for row, (axis, least) in enumerate(zip(self.axes, self.kind.heights, strict=True), start=1):
-            axis.setWidth(round(AXIS * scale))
+        for row, (axis, min_height) in enumerate(zip(self.axes, self.kind.heights, strict=True), start=1):
+            axis.setWidth(round(AXIS_WIDTH * scale))
             if row > 1:
-                self._grid.setRowFixedHeight(row, round(least * scale))
+                self._grid.setRowFixedHeight(row, round(min_height * scale))
                 self._grid.setRowSpacing(row - 1, round(15 * scale))
         for line in (line for lines in self._dividers for line in lines):
             self._paint_divider(line)
@@ -310,7 +312,7 @@ class Chart(QWidget):
 
     # Mouse and keys.
 
-    def place_at(self, position: QPointF) -> float:
+    def x_at(self, position: QPointF) -> float:
         """Returns the x position at a point of the plot's viewport."""
         return float(self.views[0].mapSceneToView(self.plot.mapToScene(position.toPoint())).x())
 
@@ -333,45 +335,45 @@ class Chart(QWidget):
 
     def _move(self, event: QMouseEvent) -> None:
         if self._pressed is None or not event.buttons() & Qt.MouseButton.LeftButton:
-            self.pointed.emit(self.place_at(event.position()))
+            self.pointed.emit(self.x_at(event.position()))
             return
-        if self._drawn_to is None and abs(event.position().x() - self._pressed.x()) > 5:
-            self._drawn_to = self._pressed.x()
+        if self._drag_x is None and abs(event.position().x() - self._pressed.x()) > 5:
+            self._drag_x = self._pressed.x()
             self.plot.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
-        if self._drawn_to is not None:
+        if self._drag_x is not None:
             a_round = float(self.views[0].viewPixelSize()[0]) or 1.0
-            rounds = round((event.position().x() - self._drawn_to) * a_round)
+            rounds = round((event.position().x() - self._drag_x) * a_round)
             if rounds:
-                self._drawn_to += rounds / a_round
+                self._drag_x += rounds / a_round
                 self.dragged.emit(float(rounds))
 
     def _button(self, event: QMouseEvent) -> None:
         if event.type() == QEvent.Type.MouseButtonPress:
-            self._pressed, self._drawn_to = event.position(), None
+            self._pressed, self._drag_x = event.position(), None
             self.setFocus(Qt.FocusReason.MouseFocusReason)
         elif event.type() == QEvent.Type.MouseButtonRelease:
-            if self._pressed is not None and self._drawn_to is None:
-                self.picked.emit(self.place_at(event.position()))
-            self._pressed = self._drawn_to = None
+            if self._pressed is not None and self._drag_x is None:
+                self.picked.emit(self.x_at(event.position()))
+            self._pressed = self._drag_x = None
             self.plot.viewport().unsetCursor()
 
     def _wheel(self, event: QWheelEvent) -> bool:
         """Scrolls the page on a vertical turn; the rounds on a horizontal one, or with Shift; zooms with Ctrl."""
-        down, across = event.angleDelta().y(), event.angleDelta().x()
+        vertical, horizontal = event.angleDelta().y(), event.angleDelta().x()
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self._turned += down
-            while abs(self._turned) >= NOTCH:
-                step = 1 if self._turned < 0 else -1
-                self._turned += step * NOTCH
+            self._wheel_angle += vertical
+            while abs(self._wheel_angle) >= WHEEL_NOTCH:
+                step = 1 if self._wheel_angle < 0 else -1
+                self._wheel_angle += step * WHEEL_NOTCH
                 self.zoomed.emit(step)
-        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(across) > abs(down):
-            self.dragged.emit((across or down) / 24)
+        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(horizontal) > abs(vertical):
+            self.dragged.emit((horizontal or vertical) / 24)
         else:
             event.ignore()
         return True
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        moves = {**KEYS, **ENDS}
+        moves = {**STEP_KEYS, **END_KEYS}
         key = Qt.Key(event.key())
         if key in moves and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.dragged.emit(-10.0 * moves[key])

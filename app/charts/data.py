@@ -9,7 +9,7 @@ from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_spec import Dash, Fill, Key, Note
 from engine.values.wording import amount
 
-Words = tuple[str, str]
+LegendText = tuple[str, str]
 """A text with mark-up, and the same as plain text."""
 SIGNS: dict[Dash | Fill, str] = {
     "line": "━━",
@@ -25,17 +25,17 @@ SIGNS: dict[Dash | Fill, str] = {
 }
 """Characters that stand for the looks of marks."""
 
-SHOWN_ROUNDS = 60
+DEFAULT_ROUNDS = 60
 """Number of rounds shown by default."""
-STEP = 20
+ROUNDS_STEP = 20
 """Number of rounds by which the axis of a short answer grows."""
-USUAL_WIDTH = 400
-LEAST_COLUMN, LEAST_BIN = 4, 6
-"""Minimum widths in pixels: rounds narrower than `LEAST_COLUMN` are grouped into bins of at least `LEAST_BIN`, drawn as mean and
+DEFAULT_WIDTH = 400
+MIN_COLUMN, MIN_BIN = 4, 6
+"""Minimum widths in pixels: rounds narrower than `MIN_COLUMN` are grouped into bins of at least `MIN_BIN`, drawn as mean and
 spread."""
 
 
-def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None, width: int = USUAL_WIDTH) -> RoundSpan:
+def span_of(rounds: int, shown: int | None = DEFAULT_ROUNDS, end: int | None = None, width: int = DEFAULT_WIDTH) -> RoundSpan:
     """Returns the visible rounds of an answer.
 
     Args:
@@ -45,38 +45,38 @@ def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = Non
         width: of the plot, in pixels.
     """
     if shown is None:
-        step = STEP * rounds_in_a_column(rounds, width)
-        first, room = 0, max(STEP, step * math.ceil(rounds / step))
-        each = rounds_in_a_column(room, width)
+        step = ROUNDS_STEP * rounds_per_column(rounds, width)
+        first, axis_rounds = 0, max(ROUNDS_STEP, step * math.ceil(rounds / step))
+        per_column = rounds_per_column(axis_rounds, width)
     else:
-        each = rounds_in_a_column(shown, width)
-        step = max(10, each)
+        per_column = rounds_per_column(shown, width)
+        step = max(10, per_column)
         newest = step * math.ceil(max(0, rounds - shown) / step)
         first = newest if end is None else max(0, min(end, rounds) - shown)
-        room = min(shown, max(STEP, STEP * math.ceil(rounds / STEP)))
-    first -= first % each
-    return RoundSpan(first, min(rounds, first + room), each, room)
+        axis_rounds = min(shown, max(ROUNDS_STEP, ROUNDS_STEP * math.ceil(rounds / ROUNDS_STEP)))
+    first -= first % per_column
+    return RoundSpan(first, min(rounds, first + axis_rounds), per_column, axis_rounds)
 
 
-def rounds_in_a_column(rounds: int, width: int = USUAL_WIDTH) -> int:
+def rounds_per_column(rounds: int, width: int = DEFAULT_WIDTH) -> int:
     """Returns the number of rounds per column: 1 if a plot of this width in pixels has room for one column per round, else 2, 5,
     10, ..."""
-    return 1 if rounds <= max(SHOWN_ROUNDS, width // LEAST_COLUMN) else bin_size(rounds, max(STEP, width // LEAST_BIN))
+    return 1 if rounds <= max(DEFAULT_ROUNDS, width // MIN_COLUMN) else bin_size(rounds, max(ROUNDS_STEP, width // MIN_BIN))
 
 
-def bin_words(span: RoundSpan) -> str:
+def bin_text(span: RoundSpan) -> str:
     """Describes a column that is not a single round."""
     return "" if span.each == 1 else f"Bins of {span.each:,} rounds: their mean, and as a band or whisker their 10% to 90%"
 
 
-def span_words(span: RoundSpan, rounds: int) -> str:
+def span_text(span: RoundSpan, rounds: int) -> str:
     """Returns which rounds are visible, counted from 1; empty while there are no rounds."""
     if rounds < 2:
         return "1 round" if rounds else ""
     return f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {amount(rounds, 'round')}"
 
 
-def wording(note: Note, colours: Palette) -> Words:
+def legend_text(note: Note, colours: Palette) -> LegendText:
     """Returns a legend as text."""
     rich, plain = [], []
     for part in note:

@@ -13,7 +13,7 @@ from app.look.marks import faded
 from app.look.theme import Theme
 from engine.lens.chart_spec import Area, Bars, Dash, Fill, Level, Line, Mark, Whiskers
 
-LEAST_CELL = 4
+MIN_CELL_HEIGHT = 4
 """Minimum height of a cell in pixels; the outlines of lower cells would merge."""
 SMOOTH_COLUMNS = 120
 """Maximum number of points of a line that is drawn antialiased, which takes several times as long."""
@@ -53,11 +53,11 @@ class LineItem(pg.PlotDataItem):
             self._look = look
             self.setPen(cosmetic(colour, STYLES[mark.dash], mark.width * ratio))
         dotted = bool(mark.dots) or np.count_nonzero(np.isfinite(mark.y)) == 1
-        looks = {"antialias": len(mark.x) <= SMOOTH_COLUMNS, "symbol": "o" if dotted else None, "symbolBrush": QColor(colour)}
-        if all(self.opts[name] == look for name, look in looks.items()):
+        options = {"antialias": len(mark.x) <= SMOOTH_COLUMNS, "symbol": "o" if dotted else None, "symbolBrush": QColor(colour)}
+        if all(self.opts[name] == look for name, look in options.items()):
             self.setData(mark.x, mark.y)  # half the cost of passing the looks as well
         else:
-            self.setData(mark.x, mark.y, symbolSize=2 * mark.dots or 5, symbolPen=None, **looks)
+            self.setData(mark.x, mark.y, symbolSize=2 * mark.dots or 5, symbolPen=None, **options)
 
 
 class LevelItem(pg.InfiniteLine):
@@ -92,12 +92,12 @@ class PaintedItem(pg.GraphicsObject):
     def paint(self, painter: QPainter, *_: Any) -> None:
         """Paints the mark, if it is set."""
         transform = painter.worldTransform()
-        across, up = abs(transform.m11()), abs(transform.m22())
-        if self._theme is not None and across > 0 and up > 0:
-            self.paint_mark(painter, self._theme, across, up)
+        x_scale, y_scale = abs(transform.m11()), abs(transform.m22())
+        if self._theme is not None and x_scale > 0 and y_scale > 0:
+            self.paint_mark(painter, self._theme, x_scale, y_scale)
 
-    def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
-        """Paints the mark; `across` and `up` are pixels per unit."""
+    def paint_mark(self, painter: QPainter, theme: Theme, x_scale: float, y_scale: float) -> None:
+        """Paints the mark; `x_scale` and `y_scale` are pixels per unit."""
         raise NotImplementedError
 
 
@@ -117,7 +117,7 @@ class AreaItem(PaintedItem):
                 self._runs.append(above + [QPointF(x, low) for x, low, _ in reversed(run)])
                 run = []
 
-    def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+    def paint_mark(self, painter: QPainter, theme: Theme, x_scale: float, y_scale: float) -> None:
         """As in `PaintedItem`."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(faded(getattr(theme, self._mark.role), 60))
@@ -128,9 +128,9 @@ class AreaItem(PaintedItem):
 class WhiskersItem(PaintedItem):
     """Draws `Whiskers`."""
 
-    def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+    def paint_mark(self, painter: QPainter, theme: Theme, x_scale: float, y_scale: float) -> None:
         """As in `PaintedItem`."""
-        mark, foot = self._mark, 2.5 / across
+        mark, foot = self._mark, 2.5 / x_scale
         lines = []
         for x, low, high in zip(mark.x.tolist(), mark.low.tolist(), mark.high.tolist(), strict=True):
             if low == low:
@@ -142,15 +142,15 @@ class WhiskersItem(PaintedItem):
 class BarsItem(PaintedItem):
     """Draws `Bars`. A bar that is cut off has a mark at its top."""
 
-    def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+    def paint_mark(self, painter: QPainter, theme: Theme, x_scale: float, y_scale: float) -> None:
         """As in `PaintedItem`."""
         mark = self._mark
-        cells = mark.cells and up >= LEAST_CELL
-        width = min(2 * mark.half_width, mark.max_width / across)
+        cells = mark.cells and y_scale >= MIN_CELL_HEIGHT
+        width = min(2 * mark.half_width, mark.max_width / x_scale)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        for part, boxes in zip(mark.parts, mark.boxes(width, cells, 3 / up if cells and up > 6 else 0.0), strict=True):
+        for part, boxes in zip(mark.parts, mark.boxes(width, cells, 3 / y_scale if cells and y_scale > 6 else 0.0), strict=True):
             self._paint_part(painter, part.fill, QColor(getattr(theme, part.role)), [QRectF(*box) for box in boxes])
-        half, height = max(3.0, mark.half_width * across) / across, 5 / up
+        half, height = max(3.0, mark.half_width * x_scale) / x_scale, 5 / y_scale
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.text))
         for x, _ in mark.cut_off():

@@ -8,8 +8,8 @@ from PySide6.QtCore import QPoint, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.charts.chart import KEYS_IN_WORDS, Chart, width_around
-from app.charts.data import wording
+from app.charts.chart import KEYS_TEXT, Chart, width_beside_plot
+from app.charts.data import legend_text
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
@@ -46,7 +46,7 @@ class ChartsPage(QWidget):
         self._scale = 1.0
         self._material: Material | None = None
         self.sections: dict[ChartName, Section] = {name: Section(kind) for name, kind in CHARTS.items()}
-        self.curve_names = self.sections["proposals"].note
+        self.proposals_note = self.sections["proposals"].note
         self.measure = named(
             push_button("Measure plain speed", "smallButton", self.baseline_requested),
             label="Measure the plain speed",
@@ -65,49 +65,49 @@ class ChartsPage(QWidget):
 
     def _connect(self) -> None:
         self.range.changed.connect(self.refresh)
-        self.area.verticalScrollBar().valueChanged.connect(self._catch_up)
+        self.area.verticalScrollBar().valueChanged.connect(self._refresh_visible)
         self.cursor_place.moved.connect(self._moved)
         self.cursor_place.pinned.connect(self._pinned)
         for section in self.sections.values():
-            section.folded.connect(self._folded)
+            section.folded.connect(self._update_folds)
             section.definition_requested.connect(self._define)
             section.menu_requested.connect(self._menu_at_button)
-            section.made.connect(self._connect_chart)
+            section.chart_created.connect(self._connect_chart)
 
     @Slot(object)
     def _connect_chart(self, chart: Chart) -> None:
         chart.menu_requested.connect(self._menu_at)
         if chart.kind.per_round:
-            chart.pointed.connect(self._pointed)
-            chart.picked.connect(self._picked)
+            chart.pointed.connect(self._point)
+            chart.picked.connect(self._pin_or_unpin)
             chart.dragged.connect(self.range.drag)
             chart.zoomed.connect(self.range.zoom)
-            chart.stepped.connect(self._stepped)
+            chart.stepped.connect(self._step)
 
     # Content.
 
     @property
     def open(self) -> tuple[ChartName, ...]:
         """The charts that are not folded away."""
-        return tuple(name for name, section in self.sections.items() if section.open)
+        return tuple(name for name, section in self.sections.items() if section.is_open)
 
     def set_open(self, names: Iterable[str]) -> None:
         """Unfolds these charts and folds the others, without emitting signals, so that stored settings can be restored."""
         wanted = set(names)
         for name, section in self.sections.items():
             section.set_open(name in wanted)
-        self._share_room()
+        self._distribute_height()
 
-    def _share_room(self) -> None:
+    def _distribute_height(self) -> None:
         """Distributes the remaining height among the open charts."""
         for section in self.sections.values():
-            self._column.setStretchFactor(section, 0 if not section.open else 6 if len(section.kind.heights) > 1 else 4)
+            self._column.setStretchFactor(section, 0 if not section.is_open else 6 if len(section.kind.heights) > 1 else 4)
 
     @Slot()
-    def _folded(self) -> None:
-        self._share_room()
+    def _update_folds(self) -> None:
+        self._distribute_height()
         self._show_baseline(self.answers.answer)
-        self._catch_up()
+        self._refresh_visible()
         self.folded.emit(self.open)
 
     @Slot()
@@ -117,9 +117,9 @@ class ChartsPage(QWidget):
         self.range.set_rounds(0 if answer is None else answer.tally.rounds)
         self._material = None if answer is None else self._material_of(answer)
         for section in self.sections.values():
-            section.stale = True
+            section.is_stale = True
         self._show_baseline(answer)
-        self._catch_up()
+        self._refresh_visible()
 
     def _material_of(self, answer: Answer) -> Material:
         baseline = self.session.baseline(answer)
@@ -133,35 +133,35 @@ class ChartsPage(QWidget):
         )
 
     @Slot()
-    def _catch_up(self) -> None:
+    def _refresh_visible(self) -> None:
         if not self.isVisible():
             return
-        shown = [(section, section.chart) for section in self.sections.values() if section.open]
+        shown = [(section, section.chart) for section in self.sections.values() if section.is_open]
         self._column.activate()  # lays out charts created just now
         for section, chart in shown:
-            if section.stale and self._in_sight(section):
-                section.stale = False
+            if section.is_stale and self._is_visible(section):
+                section.is_stale = False
                 chart.show_spec(spec_of(section.kind, self._material))
                 self._mark(section)
 
-    def _in_sight(self, section: Section) -> bool:
-        seen = self.area.viewport()
-        return section.rect().translated(section.mapTo(seen, QPoint(0, 0))).intersects(seen.rect())
+    def _is_visible(self, section: Section) -> bool:
+        viewport = self.area.viewport()
+        return section.rect().translated(section.mapTo(viewport, QPoint(0, 0))).intersects(viewport.rect())
 
     def _show_baseline(self, answer: Answer | None) -> None:
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
         ended = ended and answer is not None and not is_plain(answer)
-        known: Baseline | None = None if answer is None else self.session.baseline(answer)
-        lacking = known is None or not known.fits
-        there = ended and lacking and self.sections["throughput"].open
-        self.measure.setVisible(there)
-        self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)
+        baseline: Baseline | None = None if answer is None else self.session.baseline(answer)
+        is_missing = baseline is None or not baseline.fits
+        offers_measurement = ended and is_missing and self.sections["throughput"].is_open
+        self.measure.setVisible(offers_measurement)
+        self.sections["throughput"].extra.setContentsMargins(6 if offers_measurement else 0, 0, 0, 0)
         self.measure.setEnabled(self.session.measurement is None)
         self.measure.setText("Measure plain speed" if self.session.measurement is None else "Measuring…")
 
     # Shared cursor.
 
-    def _marked(self) -> Place | None:
+    def _highlighted(self) -> Place | None:
         """Returns the highlighted place, if it belongs to the shown answer."""
         place = self.cursor_place.place
         return place if place is not None and place.turn == self.answers.turn else None
@@ -181,59 +181,59 @@ class ChartsPage(QWidget):
 
     def _mark(self, section: Section) -> None:
         """Marks the highlighted round in a chart, and shows its values, or else the legend."""
-        if not section.open or section.stale or self._material is None or self._theme is None:
+        if not section.is_open or section.is_stale or self._material is None or self._theme is None:
             return
-        chart, place, tally = section.chart, self._marked(), self._material.tally
+        chart, place, tally = section.chart, self._highlighted(), self._material.tally
         spec, theme = chart.spec, self._theme
         if spec.empty or place is None or not 0 <= place.round < tally.rounds:
-            across = None
+            x = None
         elif chart.kind.place is None:
-            across = self._material.span.centre(place.round)
+            x = self._material.span.centre(place.round)
         else:
-            across = chart.kind.place(tally.statuses[place.round].tolist(), self._position(place))
-        chart.mark(across)
-        if place is None or across is None or not chart.kind.per_round:
-            section.note.set_words(*(wording(note, theme) for note in spec.notes))
+            x = chart.kind.place(tally.statuses[place.round].tolist(), self._position(place))
+        chart.mark(x)
+        if place is None or x is None or not chart.kind.per_round:
+            section.note.set_variants(*(legend_text(note, theme) for note in spec.notes))
             if not chart.hasFocus():
-                keys = KEYS_IN_WORDS if chart.kind.per_round else ""
+                keys = KEYS_TEXT if chart.kind.per_round else ""
                 chart.setAccessibleDescription(f"{spec.empty or spec.words} {keys}".strip())
             return
-        where, values = spec.reading(place.round)
-        words = f"{where}: {values}"
-        section.note.set_words((words, words), (values, values))
+        title, values = spec.reading(place.round)
+        text = f"{title}: {values}"
+        section.note.set_variants((text, text), (values, values))
         if chart.hasFocus():
-            chart.setAccessibleDescription(words)
+            chart.setAccessibleDescription(text)
 
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
         """Scrolls a round that was pinned elsewhere into view."""
-        if place is not None and self._material is not None and self._marked() is not None:
-            self.range.bring(place.round)
+        if place is not None and self._material is not None and self._highlighted() is not None:
+            self.range.scroll_to(place.round)
 
-    def _place_of(self, across: float | None) -> Place | None:
-        index = None if across is None or self._material is None else self._material.span.column(across)
+    def _place_of(self, x: float | None) -> Place | None:
+        index = None if x is None or self._material is None else self._material.span.column(x)
         return None if index is None else Place(self.answers.turn, index)
 
     @Slot(object)
-    def _pointed(self, across: float | None) -> None:
-        self.cursor_place.point(self._place_of(across))
+    def _point(self, x: float | None) -> None:
+        self.cursor_place.point(self._place_of(x))
 
     @Slot(object)
-    def _picked(self, across: float | None) -> None:
+    def _pin_or_unpin(self, x: float | None) -> None:
         """Pins a round, or unpins it."""
-        place = self.cursor_place.place if across is None else self._place_of(across)
+        place = self.cursor_place.place if x is None else self._place_of(x)
         self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
 
     @Slot(int)
-    def _stepped(self, rounds: int) -> None:
+    def _step(self, rounds: int) -> None:
         if self._material is None or not self._material.tally.rounds:
             return
         span, newest = self._material.span, self._material.tally.rounds - 1
-        place = self._marked()
-        now = None if place is None else place.round
-        index = span.last - 1 if now is None and abs(rounds) == 1 else (now or 0) + rounds * span.each
+        place = self._highlighted()
+        current = None if place is None else place.round
+        index = span.last - 1 if current is None and abs(rounds) == 1 else (current or 0) + rounds * span.each
         index = max(0, min(newest, index))
-        self.range.bring(index)
+        self.range.scroll_to(index)
         self.cursor_place.point(Place(self.answers.turn, index))
 
     # Requests.
@@ -259,7 +259,7 @@ class ChartsPage(QWidget):
         self._theme, self._scale = theme, scale
         for section in self.sections.values():
             section.set_look(theme, scale)
-            section.note.set_words()
+            section.note.set_variants()
         self.range.set_width(self._plot_width())
         self.refresh()
 
@@ -271,14 +271,14 @@ class ChartsPage(QWidget):
         super().resizeEvent(event)
         if self._theme is not None and self.range.set_width(self._plot_width()):
             self.refresh()
-        self._catch_up()
+        self._refresh_visible()
 
     def _plot_width(self) -> int:
         """Returns the width of a chart's plot in pixels, from the page's width."""
         margins = self._column.contentsMargins()
-        return self.width() - margins.left() - margins.right() - width_around(self._scale)
+        return self.width() - margins.left() - margins.right() - width_beside_plot(self._scale)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._catch_up()
+        self._refresh_visible()
         self._moved(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollBar, QWidget
 
-from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, bin_words, span_of, span_words
+from app.charts.data import DEFAULT_ROUNDS, DEFAULT_WIDTH, bin_text, span_of, span_text
 from app.look.widgets import in_column, in_row, named
 from engine.lens.bins import RoundSpan
 
@@ -26,26 +26,32 @@ class RoundRange(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shown: int | None = SHOWN_ROUNDS
+        self.shown: int | None = DEFAULT_ROUNDS
         self.end: int | None = None
         self._rounds = 0
-        self._width = USUAL_WIDTH
-        self.where, self.bins = QLabel(), QLabel()
-        for label in (self.where, self.bins):
+        self._width = DEFAULT_WIDTH
+        self.range_label, self.bins_label = QLabel(), QLabel()
+        for label in (self.range_label, self.bins_label):
             label.setObjectName("sectionNote")
-        self.bins.setWordWrap(True)
-        self.bins.hide()
-        self.few, self.all = (QPushButton(words) for words in (f"Last {SHOWN_ROUNDS}", "All rounds"))
-        for button in (self.few, self.all):
+        self.bins_label.setWordWrap(True)
+        self.bins_label.hide()
+        self.latest_button, self.all_button = (QPushButton(text) for text in (f"Last {DEFAULT_ROUNDS}", "All rounds"))
+        for button in (self.latest_button, self.all_button):
             button.setObjectName("smallButton")
             button.setCheckable(True)
             button.setAccessibleName(f"Show {button.text().lower()}")
-        self.slide = named(QScrollBar(Qt.Orientation.Horizontal), label="First visible round")
-        self.slide.hide()
-        in_column(in_row((self.where, 1), self.few, self.all, spacing=6), self.bins, self.slide, spacing=5, parent=self)
-        self.few.clicked.connect(self._show_few)
-        self.all.clicked.connect(self._show_all)
-        self.slide.valueChanged.connect(self._slid)
+        self.scroll_bar = named(QScrollBar(Qt.Orientation.Horizontal), label="First visible round")
+        self.scroll_bar.hide()
+        in_column(
+            in_row((self.range_label, 1), self.latest_button, self.all_button, spacing=6),
+            self.bins_label,
+            self.scroll_bar,
+            spacing=5,
+            parent=self,
+        )
+        self.latest_button.clicked.connect(self._show_latest)
+        self.all_button.clicked.connect(self._show_all)
+        self.scroll_bar.valueChanged.connect(self._scroll)
 
     def span(self) -> RoundSpan:
         """Returns the shown rounds."""
@@ -62,56 +68,56 @@ class RoundRange(QWidget):
         if self.end is not None and self.end >= rounds:
             self.end = None
         span = self.span()
-        self.where.setText(span_words(span, rounds))
-        self.bins.setText(bin_words(span))
-        self.bins.setHidden(span.each == 1)
+        self.range_label.setText(span_text(span, rounds))
+        self.bins_label.setText(bin_text(span))
+        self.bins_label.setHidden(span.each == 1)
         hidden = self.shown is None or rounds <= span.room
-        if self.slide.isHidden() != hidden:
-            self.slide.setHidden(hidden)
-        self.slide.blockSignals(True)
-        self.slide.setRange(0, max(0, rounds - span.room))
-        self.slide.setPageStep(span.room)
-        self.slide.setSingleStep(max(1, span.room // 10))
-        self.slide.setValue(self.slide.maximum() if self.end is None else span.first)
-        self.slide.blockSignals(False)
-        self.few.setChecked(self.shown == SHOWN_ROUNDS and self.end is None)
-        self.all.setChecked(self.shown is None)
+        if self.scroll_bar.isHidden() != hidden:
+            self.scroll_bar.setHidden(hidden)
+        self.scroll_bar.blockSignals(True)
+        self.scroll_bar.setRange(0, max(0, rounds - span.room))
+        self.scroll_bar.setPageStep(span.room)
+        self.scroll_bar.setSingleStep(max(1, span.room // 10))
+        self.scroll_bar.setValue(self.scroll_bar.maximum() if self.end is None else span.first)
+        self.scroll_bar.blockSignals(False)
+        self.latest_button.setChecked(self.shown == DEFAULT_ROUNDS and self.end is None)
+        self.all_button.setChecked(self.shown is None)
 
-    def go(self, end: int) -> None:
+    def show_until(self, end: int) -> None:
         """Shows the rounds up to before `end`; follows the newest if that is the end."""
         if self.shown is not None and self._rounds:
             self.end = None if end >= self._rounds else max(min(self.shown, self._rounds), end)
             self.changed.emit()
 
-    def bring(self, round_: int) -> None:
+    def scroll_to(self, round_: int) -> None:
         """Scrolls to a round, unless it is shown already."""
         span = self.span()
         if self.shown is not None and span.centre(round_) is None:
-            self.go(round_ + 1 if round_ >= span.last else round_ + self.shown)
+            self.show_until(round_ + 1 if round_ >= span.last else round_ + self.shown)
 
     @Slot(float)
     def drag(self, rounds: float) -> None:
         """Moves the content to the right by a number of rounds, which reveals earlier ones."""
-        far = max(-self._rounds, min(self._rounds, round(rounds) or (1 if rounds > 0 else -1)))
-        self.go((self._rounds if self.end is None else self.end) - far * self.span().each)
+        distance = max(-self._rounds, min(self._rounds, round(rounds) or (1 if rounds > 0 else -1)))
+        self.show_until((self._rounds if self.end is None else self.end) - distance * self.span().each)
 
     @Slot(int)
     def zoom(self, steps: int) -> None:
         """Shows more rounds for steps above 0, fewer for steps below."""
         shown = self._rounds if self.shown is None else self.shown
-        wider = [zoom for zoom in ZOOMS if zoom > shown]
-        closer = [zoom for zoom in ZOOMS if zoom < shown]
+        larger = [zoom for zoom in ZOOMS if zoom > shown]
+        smaller = [zoom for zoom in ZOOMS if zoom < shown]
         if steps > 0:
-            self.shown = wider[0] if wider and wider[0] < self._rounds else None
-        elif closer:
-            self.shown = closer[-1]
+            self.shown = larger[0] if larger and larger[0] < self._rounds else None
+        elif smaller:
+            self.shown = smaller[-1]
         if self.shown is None:
             self.end = None
         self.changed.emit()
 
     @Slot()
-    def _show_few(self) -> None:
-        self.shown, self.end = SHOWN_ROUNDS, None
+    def _show_latest(self) -> None:
+        self.shown, self.end = DEFAULT_ROUNDS, None
         self.changed.emit()
 
     @Slot()
@@ -120,5 +126,5 @@ class RoundRange(QWidget):
         self.changed.emit()
 
     @Slot(int)
-    def _slid(self, first: int) -> None:
-        self.go(first + self.span().room)
+    def _scroll(self, first: int) -> None:
+        self.show_until(first + self.span().room)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.charts.chart import Chart
-from app.charts.data import Words
+from app.charts.data import LegendText
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, in_column, in_row, named, push_button, stretch, tint
@@ -25,27 +25,27 @@ class Note(QLabel):
         self.setObjectName("sectionNote")
         self.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._wordings: tuple[Words, ...] = ()
+        self._variants: tuple[LegendText, ...] = ()
 
-    def set_words(self, *wordings: Words) -> None:
+    def set_variants(self, *variants: LegendText) -> None:
         """Sets the wordings, from the longest to the shortest."""
-        if wordings != self._wordings:
-            self._wordings = wordings
+        if variants != self._variants:
+            self._variants = variants
             self._fit()
 
     @property
-    def words(self) -> str:
+    def longest_text(self) -> str:
         """The longest wording, without mark-up."""
-        return self._wordings[0][1] if self._wordings else ""
+        return self._variants[0][1] if self._variants else ""
 
     def _fit(self) -> None:
-        metrics, room = self.fontMetrics(), self.contentsRect().width() - 4
-        for rich, plain in self._wordings:
-            if metrics.horizontalAdvance(plain) <= room:
+        metrics, available = self.fontMetrics(), self.contentsRect().width() - 4
+        for rich, plain in self._variants:
+            if metrics.horizontalAdvance(plain) <= available:
                 self.setText(rich)
                 return
-        last = self._wordings[-1][1] if self._wordings else ""
-        self.setText(metrics.elidedText(last, Qt.TextElideMode.ElideRight, max(0, room)))
+        last = self._variants[-1][1] if self._variants else ""
+        self.setText(metrics.elidedText(last, Qt.TextElideMode.ElideRight, max(0, available)))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(1, super().minimumSizeHint().height())
@@ -59,13 +59,13 @@ class Section(QWidget):
     """One chart of the page, created on first access, since a window seldom shows the page first.
 
     Signals:
-        made: (chart) it was created.
+        chart_created: (chart) it was created.
         folded: (open) the user has folded or unfolded it.
         definition_requested: (key, widget to show it at).
         menu_requested: the menu of the chart was requested.
     """
 
-    made = Signal(object)
+    chart_created = Signal(object)
     folded = Signal(bool)
     definition_requested = Signal(str, QWidget)
     menu_requested = Signal()
@@ -73,13 +73,13 @@ class Section(QWidget):
     def __init__(self, kind: ChartKind) -> None:
         super().__init__()
         self.kind = kind
-        self.open = True
-        self.stale = True
+        self.is_open = True
+        self.is_stale = True
         self._chart: Chart | None = None
         self._theme: Theme | None = None
         self._scale = 1.0
         title = kind.title
-        self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
+        self.fold = icon_button("chevron", f"Show or hide {title}", self._toggle)
         self.title = named(push_button(title, "sectionTitle"), label=f"What {title} means", tip=f"<p>{kind.definition}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
@@ -96,7 +96,7 @@ class Section(QWidget):
             spacing=2,
         )
         column = in_column(row, spacing=2, parent=self)
-        self._row, self._column, self._below = row, column, False
+        self._row, self._column, self._note_below = row, column, False
 
     @property
     def chart(self) -> Chart:
@@ -106,26 +106,26 @@ class Section(QWidget):
             if self._theme is not None:
                 chart.set_look(self._theme, self._scale)
             self._column.addWidget(chart, 1)
-            chart.setVisible(self.open)
-            self.made.emit(chart)
+            chart.setVisible(self.is_open)
+            self.chart_created.emit(chart)
         return self._chart
 
     def set_open(self, open_: bool) -> None:
         """Unfolds or folds the chart without emitting `folded`; it is redrawn when next visible."""
-        if open_ != self.open:
-            self.open = open_
+        if open_ != self.is_open:
+            self.is_open = open_
             if self._chart is not None:
                 self._chart.setVisible(open_)
             self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
             self.note.setVisible(open_)
             if not open_:
-                self.note.set_words()
-            self.stale = True
-            self._show_fold()
+                self.note.set_variants()
+            self.is_stale = True
+            self._update_fold_button()
 
-    def _turn(self) -> None:
-        self.set_open(not self.open)
-        self.folded.emit(self.open)
+    def _toggle(self) -> None:
+        self.set_open(not self.is_open)
+        self.folded.emit(self.is_open)
 
     def _explain(self) -> None:
         self.definition_requested.emit(self.kind.key, self.title)
@@ -134,8 +134,8 @@ class Section(QWidget):
         """Places the note beside the title, or below it if the section is narrow or the legend is that of several panels."""
         below = len(self.kind.heights) > 1 or self.width() < NARROW * self._scale
         self.note.setContentsMargins(round(8 * self._scale) if below else 0, 0, 0, 0)
-        if below != self._below:
-            self._below = below
+        if below != self._note_below:
+            self._note_below = below
             self._column.insertWidget(1, self.note) if below else self._row.insertWidget(2, self.note, 1)
             side = Qt.AlignmentFlag.AlignLeft if below else Qt.AlignmentFlag.AlignRight
             self.note.setAlignment(side | Qt.AlignmentFlag.AlignVCenter)
@@ -144,11 +144,11 @@ class Section(QWidget):
         super().resizeEvent(event)
         self._place_note()
 
-    def _show_fold(self) -> None:
-        words = f"{'Collapse' if self.open else 'Expand'} {self.kind.title}"
-        self.fold.setProperty("drawing", "chevron" if self.open else "chevron-right")
-        self.fold.setAccessibleName(words)
-        self.fold.setToolTip(words)
+    def _update_fold_button(self) -> None:
+        label = f"{'Collapse' if self.is_open else 'Expand'} {self.kind.title}"
+        self.fold.setProperty("drawing", "chevron" if self.is_open else "chevron-right")
+        self.fold.setAccessibleName(label)
+        self.fold.setToolTip(label)
         if self._theme is not None:
             self.fold.setIcon(themes.icon(self.fold.property("drawing"), self._theme.dim))
 
@@ -161,4 +161,4 @@ class Section(QWidget):
             button.setIconSize(QSize(round(13 * scale), round(13 * scale)))
         if self._chart is not None:
             self._chart.set_look(theme, scale)
-        self._show_fold()
+        self._update_fold_button()

@@ -206,7 +206,7 @@ class CompareColumn(QFrame):
             self.verdict.setText(POINT)
             self.verdict.setToolTip("")
             return
-        figures = ", ".join(f"{figure.name} {figure.words}" for figure in found.figures if figure.side)
+        figures = ", ".join(f"{figure.name} {figure.text}" for figure in found.figures if figure.side)
         token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, self._verdict_width - 20)}”"
         rest = self._fitting(token, f"{found.state}, {figures}. {found.decision}")
         bold = f'<span style="color:{self.theme.text}; font-weight:600">{escape(token)}</span>'

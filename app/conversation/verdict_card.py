@@ -63,7 +63,7 @@ class FigureRows(QWidget):
                 theme.text,
                 QRectF(0, row.top(), value_right, row.height()),
                 Qt.AlignmentFlag.AlignRight | middle,
-                figure.words,
+                figure.text,
             )
             left = float(rest)
             if figure.share is not None:
@@ -284,14 +284,14 @@ class VerdictCard(QFrame):
         theme = look.theme
         colours = {"rejected": theme.rejected, "correction": theme.correction, "bonus": theme.bonus, "accepted": theme.accepted}
         self.state.setStyleSheet(f"color: {colours.get(verdict.kind, theme.dim)}; font-weight: 600;")
-        self.where.setText(verdict.where.capitalize())
+        self.where.setText(verdict.location.capitalize())
         data = f"id {verdict.id}   bytes {verdict.data or '–'}"
         wide = look.px(WIDTH - 2 * GAP) - 4
         self.data.setText(QFontMetricsF(self.data.font()).elidedText(data, Qt.TextElideMode.ElideRight, wide))
         self.rows.show_figures(verdict.figures, look)
         self.decision.setText(verdict.decision)
         self._show_alternatives(verdict, can_branch)
-        entries = (f"“{left.token}” {left.words}".replace(" ", "\N{NO-BREAK SPACE}") for left in verdict.residual)
+        entries = (f"“{left.token}” {left.text}".replace(" ", "\N{NO-BREAK SPACE}") for left in verdict.residual)
         self.residual.setText("   ".join(entries))  # lines break between tokens only
         expected = tuple(Figure(rule, probability(value), share=value) for rule, value in verdict.expected)
         self.expected_rows.show_figures(expected, look)

@@ -16,7 +16,7 @@ from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from app.session.token_navigation import token_at
-from app.verdict.verdict import judge, kept_before
+from app.verdict.verdict import judge, tokens_before
 from engine.lens.pieces import Spot
 
 DELAY = 350
@@ -207,7 +207,7 @@ class VerdictHost(QObject):
             return False
         answer, spot = found
         same = answer.request is not None and answer.request.target == self._target()
-        return same and kept_before(answer, spot) is not None
+        return same and tokens_before(answer, spot) is not None
 
     def _hint(self, place: Place, pinned: bool) -> str:
         session, found = self.transcript.session, token_at(self.transcript.session.turns, place)
@@ -224,7 +224,7 @@ class VerdictHost(QObject):
             return "This chat is open in another window, so its answers cannot be branched here"
         if found[0].request is None or session.replaying:
             return "A recorded answer cannot be branched"
-        if kept_before(*found) is None:
+        if tokens_before(*found) is None:
             return ""
         return "A different target is chosen, so this answer cannot be branched"
 
@@ -235,7 +235,7 @@ class VerdictHost(QObject):
         if place is None or found is None or not self._can_branch(place) or self.card.verdict is None:
             return
         answer, spot = found
-        kept = kept_before(answer, spot)
+        kept = tokens_before(answer, spot)
         if kept is not None:
             self.branch_wanted.emit(place.turn, kept, token, _text_of(answer, spot, token))
 

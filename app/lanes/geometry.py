@@ -19,17 +19,17 @@ Clock = Literal["round", "answer"]
 """The origin of a lane's time: the start of its own round, or of the answer."""
 
 MIN_ZOOM, MAX_ZOOM = 0.25, 32.0
-READABLE = 1.6
+MIN_TEXT_RATIO = 1.6
 """Slots narrower than this times the height of a chip show no text."""
-WIDEST = 150
+MAX_SLOT = 150
 """Largest width of a slot in pixels at text scale 1, at any zoom."""
-FIGURES = 92
+FIGURES_WIDTH = 92
 """Width in pixels reserved after the chips of a lane for the number of emitted tokens and the time."""
-TYPICAL = 0.95
+SPAN_QUANTILE = 0.95
 """The axis spans this quantile of the rounds' times; longer rounds are cut off at its end, with an arrow."""
-USUAL = 0.75
+COUNT_QUANTILE = 0.75
 """Share of the lanes with chips of full width; longer lanes have narrower chips."""
-NICE = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+ROUND_STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class LaneScale:
 
     Attributes:
         per_ms: pixels per millisecond on the time axis.
-        slot: distance of the chips in a lane of the usual length; `reach`: the largest width of all chips of any lane.
+        slot: distance of the chips in a lane of the usual length; `max_chips_width`: the largest width of all chips of any lane.
         row: distance of the lanes.
         chip_top, chip, bar_top, bar: tops within the lane, and heights.
     """
 
     per_ms: float
     slot: float
-    reach: float
+    max_chips_width: float
     row: int
     chip_top: float
     chip: float
@@ -69,11 +69,11 @@ class LaneScale:
 
     def slot_in(self, count: int) -> float:
         """Returns the distance of the chips in a lane of `count` chips; longer lanes have narrower chips."""
-        return min(self.slot, self.reach / max(1, count))
+        return min(self.slot, self.max_chips_width / max(1, count))
 
-    def readable(self, slot: float) -> bool:
+    def is_readable(self, slot: float) -> bool:
         """Returns whether chips in slots of this width have room for text."""
-        return slot >= READABLE * self.chip and self.chip >= 11
+        return slot >= MIN_TEXT_RATIO * self.chip and self.chip >= 11
 
 
 def shown_text(text: str, raw: bytes = b"") -> str:
@@ -92,19 +92,19 @@ def chips_of(round_: Round) -> list[Chip]:
     return chips
 
 
-def parts_of(round_: Round) -> list[tuple[Phase, float, float]]:
+def phases_of(round_: Round) -> list[tuple[Phase, float, float]]:
     """Returns (phase, start, length) in ms from the round's start; one "whole" if the phases were not measured."""
     times = round_.milliseconds
     if not times.measured:
         return [("whole", 0.0, times.total)]
-    parts: list[tuple[Phase, float, float]] = []
+    phases: list[tuple[Phase, float, float]] = []
     start = 0.0
     for phase in PHASES:
         length = float(getattr(times, phase) or 0.0)
         if length > 0:
-            parts.append((phase, start, length))
+            phases.append((phase, start, length))
             start += length
-    return parts
+    return phases
 
 
 def slot_at(x: float, count: int, scale: LaneScale) -> int | None:
@@ -117,13 +117,13 @@ class Extent:
     """Statistics of the lanes' lengths and widths, updated round by round.
 
     Attributes:
-        usual: number of chips that fits all but the longest lanes.
+        typical_count: number of chips that fits all but the longest lanes.
         span: milliseconds on the axis at zoom 1. Both change in steps, so that the picture stays still.
     """
 
     def __init__(self) -> None:
         self.rounds = 0
-        self.usual = 1
+        self.typical_count = 1
         self.span = 10.0
         self._totals: list[float] = []
         self._counts: list[int] = []
@@ -143,24 +143,24 @@ class Extent:
                 insort(self._counts, len(round_.proposals) + 1)
         self.rounds += len(rounds)
         if self._totals:
-            wanted = nice(self.quantile(TYPICAL))
-            if not 0.5 * self.span < wanted <= self.span:
-                self.span = wanted
-            count = self._counts[int(USUAL * len(self._counts))]
-            if not 0.5 * self.usual < count <= self.usual:
-                self.usual = count
+            span = round_up(self.quantile(SPAN_QUANTILE))
+            if not 0.5 * self.span < span <= self.span:
+                self.span = span
+            count = self._counts[int(COUNT_QUANTILE * len(self._counts))]
+            if not 0.5 * self.typical_count < count <= self.typical_count:
+                self.typical_count = count
 
     def quantile(self, share: float) -> float:
         """Returns the time in ms that this share of the rounds does not exceed."""
         return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))] if self._totals else 0.0
 
 
-def nice(value: float) -> float:
+def round_up(value: float) -> float:
     """Rounds `value` up to a round number."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in NICE if step * power >= value * (1 - 1e-9))
+    return next(step * power for step in ROUND_STEPS if step * power >= value * (1 - 1e-9))
 
 
 def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: Clock, text_scale: float) -> LaneScale:
@@ -168,31 +168,31 @@ def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: C
 
     On the answer's clock zoom 1 fits a screenful of rounds. Zooming out makes lanes lower, so that more are in view.
     """
-    small = min(1.0, zoom)
+    shrink = min(1.0, zoom)
     if zoom >= 2:
         sizes = [round(size * text_scale) for size in (42, 3, 17, 22, 14)]
-    elif small > 0.6:
-        sizes = [round(size * text_scale * small) for size in (31, 3, 17, 22, 5)]
+    elif shrink > 0.6:
+        sizes = [round(size * text_scale * shrink) for size in (31, 3, 17, 22, 5)]
     else:
-        sizes = [max(least, round(size * text_scale * small)) for least, size in ((5, 24), (1, 2), (2, 13), (3, 16), (1, 5))]
+        sizes = [max(minimum, round(size * text_scale * shrink)) for minimum, size in ((5, 24), (1, 2), (2, 13), (3, 16), (1, 5))]
     row, chip_top, chip, bar_top, bar = sizes
-    room = max(40.0, width - FIGURES * text_scale)
+    available = max(40.0, width - FIGURES_WIDTH * text_scale)
     if clock == "round":
-        slot, reach = min(64 * text_scale, room / extent.usual), room
+        slot, max_chips_width = min(64 * text_scale, available / extent.typical_count), available
         per_ms = width / extent.span
     else:
-        slot, reach = min(14 * text_scale, 0.4 * room / extent.usual), 0.4 * room
-        per_ms = max(20.0, room - slot * extent.usual) / max(1.0, extent.span * height / row)
-    closer = max(1.0, zoom)
-    slot, reach = max(2.0, min(WIDEST * text_scale, slot * closer)), reach * closer
-    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, reach, row, chip_top, chip, bar_top, bar)
+        slot, max_chips_width = min(14 * text_scale, 0.4 * available / extent.typical_count), 0.4 * available
+        per_ms = max(20.0, available - slot * extent.typical_count) / max(1.0, extent.span * height / row)
+    enlarge = max(1.0, zoom)
+    slot, max_chips_width = max(2.0, min(MAX_SLOT * text_scale, slot * enlarge)), max_chips_width * enlarge
+    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, max_chips_width, row, chip_top, chip, bar_top, bar)
 
 
-def ticks(first: float, last: float, per_ms: float, least: float) -> list[tuple[float, str]]:
-    """Returns (ms, label) of the round times between `first` and `last`, at least `least` pixels apart."""
+def ticks(first: float, last: float, per_ms: float, min_distance: float) -> list[tuple[float, str]]:
+    """Returns (ms, label) of the round times between `first` and `last`, at least `min_distance` pixels apart."""
     if per_ms <= 0 or last < first:
         return []
-    raw = least / per_ms
+    raw = min_distance / per_ms
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
     start = math.ceil(first / step - 1e-9)
@@ -212,30 +212,30 @@ def milliseconds(value: float) -> str:
     return f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"
 
 
-def lane_words(round_: Round) -> str:
+def lane_text(round_: Round) -> str:
     """Describes a lane in a sentence, for screen readers."""
     count = len(round_.proposals)
     if count:
-        fates = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
-        said = ", ".join(f"{number} {name}" for number, name in fates if number)
-        what = f"{amount(count, 'proposal')} by {drafter_title(round_.drafted_by)}: {said}"
+        verdicts = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
+        counts = ", ".join(f"{number} {name}" for number, name in verdicts if number)
+        proposals = f"{amount(count, 'proposal')} by {drafter_title(round_.drafted_by)}: {counts}"
     else:
-        what = "nothing proposed"
+        proposals = "nothing proposed"
     added = [f"{token.origin} “{shown_text(token.text, token.bytes)}”" for token in round_.emitted if token.origin != "accepted"]
-    words = f"Round {round_.index + 1}, {RULE_TITLES[round_.rule]}, {'; '.join([what, *added])}. "
-    return words + time_words(round_)
+    text = f"Round {round_.index + 1}, {RULE_TITLES[round_.rule]}, {'; '.join([proposals, *added])}. "
+    return text + time_text(round_)
 
 
-def time_words(round_: Round) -> str:
+def time_text(round_: Round) -> str:
     """Returns a round's time and, if measured, its phases."""
     times = round_.milliseconds
     if not times.measured:
         return f"{milliseconds(times.total)} in total; phases not timed."
-    parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in parts_of(round_))
+    parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in phases_of(round_))
     return f"{milliseconds(times.total)}: {parts}."
 
 
-def chip_words(round_: Round, slot: int) -> str:
+def chip_text(round_: Round, slot: int) -> str:
     """Describes a chip in a phrase."""
     chips = chips_of(round_)
     chip = chips[slot]

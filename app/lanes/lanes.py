@@ -18,8 +18,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip
 
-from app.lanes.field import WHOLE, LaneField
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
+from app.lanes.field import WHOLE_LANE, LaneField
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_text, lane_text, time_text
 from app.lanes.painter import Lane, LanePainter
 from app.look.marks import draw_focus_frame, draw_text_in
 from app.look.painted_view import PaintedView
@@ -36,7 +36,7 @@ class LaneView(PaintedView):
 
     Attributes:
         field: the layout of the lanes.
-        following: whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end.
+        is_following: whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end.
 
     Signals:
         zoomed: zoom or clock has changed.
@@ -49,19 +49,19 @@ class LaneView(PaintedView):
         self.field = LaneField()
         self._answer: Answer | None = None
         self._turn = 0
-        self.following = True
+        self.is_following = True
         self._look = LanePainter(DARK, 1.0)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
-        self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
-        self.latest = icon_button("down", "Follow the latest round", self.follow)
-        self.latest.setParent(self.viewport())
-        self.latest.setProperty("floating", True)
-        self.latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.latest.hide()
+        self.verticalScrollBar().valueChanged.connect(self._scroll_vertically)
+        self.horizontalScrollBar().valueChanged.connect(self._scroll_horizontally)
+        self.follow_button = icon_button("down", "Follow the latest round", self.follow)
+        self.follow_button.setParent(self.viewport())
+        self.follow_button.setProperty("floating", True)
+        self.follow_button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.follow_button.hide()
 
-    def lit_slot(self, index: int) -> int | None:
-        """Returns the slot of a lane that is pointed at, `WHOLE` for the lane itself; None if it is not pointed at."""
+    def highlighted_slot(self, index: int) -> int | None:
+        """Returns the slot of a lane that is pointed at, `WHOLE_LANE` for the lane itself; None if it is not pointed at."""
         return None
 
     def marked_slot(self, index: int) -> int | None:
@@ -76,25 +76,25 @@ class LaneView(PaintedView):
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
         """Shows another answer, or none; `turn` is its index in the session."""
-        other = answer is not self._answer or turn != self._turn
-        if other:
-            self._answer, self._turn, self.following = answer, turn, True
+        is_other = answer is not self._answer or turn != self._turn
+        if is_other:
+            self._answer, self._turn, self.is_following = answer, turn, True
         newest = self.field.count - 1  # a pause may follow it now
-        self.field.grow([] if answer is None else answer.rounds, anew=other)
-        self._fit(None if other else newest)
+        self.field.grow([] if answer is None else answer.rounds, reset=is_other)
+        self._fit(None if is_other else newest)
 
     def sync(self) -> None:
         """Shows the rounds that the answer has gained."""
         self.show_answer(self._answer, self._turn)
 
     @property
-    def _waiting_words(self) -> str:
+    def _empty_text(self) -> str:
         return NO_ROUNDS_YET if self._answer is None else self._answer.waiting_words
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Makes a new painter for theme and text scale and lays out the lanes, whose height depends on the scale."""
         self._look = LanePainter(theme, scale)
-        tint(self.latest, theme, scale)
+        tint(self.follow_button, theme, scale)
         self._fit()
 
     def set_clock(self, clock: Clock) -> None:
@@ -115,15 +115,15 @@ class LaneView(PaintedView):
         zoom = min(MAX_ZOOM, max(MIN_ZOOM, zoom))
         if zoom == field.zoom:
             return
-        where = QPointF(field.gutter, field.height / 2) if at is None else at
-        lane = (where.y() + field.y) / field.scale.row
-        time = (where.x() - field.gutter + field.x) / field.scale.per_ms
-        following = self.following
+        anchor = QPointF(field.gutter, field.height / 2) if at is None else at
+        lane = (anchor.y() + field.y) / field.scale.row
+        time = (anchor.x() - field.gutter + field.x) / field.scale.per_ms
+        following = self.is_following
         field.zoom = zoom
         self._fit()
-        self.horizontalScrollBar().setValue(round(time * field.scale.per_ms - where.x() + field.gutter))
+        self.horizontalScrollBar().setValue(round(time * field.scale.per_ms - anchor.x() + field.gutter))
         if not following:
-            self.verticalScrollBar().setValue(round(lane * field.scale.row - where.y()))
+            self.verticalScrollBar().setValue(round(lane * field.scale.row - anchor.y()))
         self.zoomed.emit()
 
     @Slot()
@@ -144,9 +144,9 @@ class LaneView(PaintedView):
     @Slot()
     def follow(self) -> None:
         """Scrolls to the newest round and follows new ones."""
-        self.following = True
+        self.is_following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-        self._place_button()
+        self._update_follow_button()
 
     # Sizes
 
@@ -155,46 +155,46 @@ class LaneView(PaintedView):
 
         With `first`, only the lanes from that index on have changed, and the others are not repainted if they did not move.
         """
-        field, look = self.field, self._look
+        field, painter = self.field, self._look
         before = (field.scale, field.gutter, field.count > 0)
-        axis = round(22 * look.text_scale)
-        field.fit(self.viewport().width(), self.viewport().height() - axis, look.gutter(field.count), look.text_scale)
-        following = self.following
+        axis = round(22 * painter.text_scale)
+        field.fit(self.viewport().width(), self.viewport().height() - axis, painter.gutter_width(field.count), painter.text_scale)
+        following = self.is_following
         rows, columns = self.verticalScrollBar(), self.horizontalScrollBar()
         rows.setSingleStep(field.scale.row)
         rows.setPageStep(round(field.height))
-        rows.setRange(0, max(0, field.tall - int(field.height)))
+        rows.setRange(0, max(0, field.total_height - int(field.height)))
         if following:
             rows.setValue(rows.maximum())
-        self.following = following
-        columns.setSingleStep(round(24 * look.text_scale))
-        columns.setPageStep(round(field.room))
-        columns.setRange(0, max(0, round(field.wide - field.room - 2)))
-        self._place_button()
+        self.is_following = following
+        columns.setSingleStep(round(24 * painter.text_scale))
+        columns.setPageStep(round(field.lanes_width))
+        columns.setRange(0, max(0, round(field.total_width - field.lanes_width - 2)))
+        self._update_follow_button()
         if first is None or first < 0 or before != (field.scale, field.gutter, field.count > 0):
             self.viewport().update()
         else:
             top = field.top_of(first)
             self.viewport().update(QRect(0, top, self.viewport().width(), round(field.height) - top))
 
-    def _place_button(self) -> None:
+    def _update_follow_button(self) -> None:
         size = round(26 * self._look.text_scale)
-        self.latest.setGeometry(self.viewport().width() - size - 8, round(self.field.height) - size - 8, size, size)
-        self.latest.setVisible(not self.following and self.verticalScrollBar().maximum() > 0)
+        self.follow_button.setGeometry(self.viewport().width() - size - 8, round(self.field.height) - size - 8, size, size)
+        self.follow_button.setVisible(not self.is_following and self.verticalScrollBar().maximum() > 0)
 
     @Slot()
-    def _scrolled(self) -> None:
+    def _scroll_vertically(self) -> None:
         bar = self.verticalScrollBar()
         moved, self.field.y = self.field.y - bar.value(), bar.value()
-        self.following = bar.value() >= bar.maximum()
-        self._place_button()
-        if self.field.clock == "round" and self.latest.isHidden():
+        self.is_following = bar.value() >= bar.maximum()
+        self._update_follow_button()
+        if self.field.clock == "round" and self.follow_button.isHidden():
             self.viewport().scroll(0, moved, QRect(0, 0, self.viewport().width(), round(self.field.height)))
         else:  # lanes move sideways as well, or a button stands before them
             self.viewport().update()
 
     @Slot()
-    def _scrolled_sideways(self) -> None:
+    def _scroll_horizontally(self) -> None:
         self.field.x = self.horizontalScrollBar().value()
         self.viewport().update()
 
@@ -206,16 +206,16 @@ class LaneView(PaintedView):
         painter.fillRect(area, QColor(look.theme.panel))
         if field.count:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            marks, height = field.marks(), round(field.height)
+            marks, height = field.axis_ticks(), round(field.height)
             painter.save()
             painter.setClipRect(QRect(0, 0, self.viewport().width(), height).intersected(area))
-            look.grid(painter, marks, height)
-            for index in field.within(area.top(), area.bottom()):
+            look.draw_grid(painter, marks, height)
+            for index in field.lanes_between(area.top(), area.bottom()):
                 self._paint_lane(painter, index)
             self._paint_dividers(painter, area)
             painter.restore()
             if area.bottom() >= height:
-                look.axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
+                look.draw_axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
         else:
             painter.setFont(look.chip_font)
             draw_text_in(
@@ -223,7 +223,7 @@ class LaneView(PaintedView):
                 look.theme.faint,
                 self.viewport().rect(),
                 Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap,
-                self._waiting_words,
+                self._empty_text,
             )
         if self.has_keyboard_focus:
             draw_focus_frame(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
@@ -235,12 +235,12 @@ class LaneView(PaintedView):
             top, right = self.field.top_of(divider.first), self.field.width - 4
             label = self._look.divider_area(divider.from_here, top, right)
             if divider.first < self.field.count and label.top() <= area.bottom() and label.bottom() >= area.top():
-                self._look.divider(painter, divider.from_here, self._look.theme.rule(divider.rule), top, right)
+                self._look.draw_divider(painter, divider.from_here, self._look.theme.rule(divider.rule), top, right)
 
     def _paint_lane(self, painter: QPainter, index: int) -> None:
         field, look = self.field, self._look
         round_ = field.rounds[index]
-        every = max(1, -(-round(look.label_metrics.height()) // field.scale.row))
+        number_interval = max(1, -(-round(look.label_metrics.height()) // field.scale.row))
         lane = Lane(
             round_,
             field.top_of(index),
@@ -248,30 +248,30 @@ class LaneView(PaintedView):
             left=field.gutter,
             right=field.width - 4,
             pause=field.pause_after(index),
-            lit=self.lit_slot(index),
+            highlighted=self.highlighted_slot(index),
             marked=self.marked_slot(index),
             pinned=self.is_pinned(index),
-            named=index % every == 0,
+            is_numbered=index % number_interval == 0,
         )
-        look.lane(painter, lane, field.scale)
+        look.draw_lane(painter, lane, field.scale)
 
     # Qt
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:
-        """Does nothing: `_scrolled` and `_scrolled_sideways` repaint less than everything."""
+        """Does nothing: `_scroll_vertically` and `_scroll_horizontally` repaint less than everything."""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        turned = event.angleDelta()
+        delta = event.angleDelta()
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.set_zoom(self.zoom * ZOOM_STEP ** (turned.y() / 120), event.position())
+            self.set_zoom(self.zoom * ZOOM_STEP ** (delta.y() / 120), event.position())
             event.accept()
         elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             bar = self.horizontalScrollBar()
-            bar.setValue(bar.value() - (turned.y() or turned.x()))
+            bar.setValue(bar.value() - (delta.y() or delta.x()))
             event.accept()
         else:
             super().wheelEvent(event)
@@ -294,8 +294,8 @@ class Lanes(LaneView):
         )
         self.accessible: object = None
         self.cursor_place = cursor
-        self._steered = False  # whether a key pointed at what is shown
-        self._column = WHOLE  # the slot that Up and Down keep to
+        self._pointed_by_key = False  # whether a key pointed at what is shown
+        self._column = WHOLE_LANE  # the slot that Up and Down keep to
         self._shown: Place | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
@@ -305,10 +305,10 @@ class Lanes(LaneView):
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
         """Shows another answer, or none, and scrolls to its pinned place; `turn` is its index in the session."""
-        other = answer is not self._answer or turn != self._turn
+        is_other = answer is not self._answer or turn != self._turn
         super().show_answer(answer, turn)
-        if other:
-            self._column = WHOLE
+        if is_other:
+            self._column = WHOLE_LANE
             self._pinned(self.cursor_place.pin_place)
 
     # The cursor
@@ -319,37 +319,37 @@ class Lanes(LaneView):
         return None if found is None else self._place(*found)
 
     def _place(self, index: int, slot: int) -> Place:
-        if slot == WHOLE:
+        if slot == WHOLE_LANE:
             return Place(self._turn, index)
         chip = self.field.chips(index)[slot]
         return Place(self._turn, index, chip.proposal, chip.emitted)
 
-    def _here(self, place: Place | None) -> Place | None:
+    def _in_lanes(self, place: Place | None) -> Place | None:
         """Returns the place if it is in one of these lanes, else None."""
-        there = place is not None and place.turn == self._turn and 0 <= place.round < self.field.count
-        return place if there else None
+        is_in_lanes = place is not None and place.turn == self._turn and 0 <= place.round < self.field.count
+        return place if is_in_lanes else None
 
     def _slot(self, place: Place) -> int:
-        return WHOLE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
+        return WHOLE_LANE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
 
-    def lit_slot(self, index: int) -> int | None:
+    def highlighted_slot(self, index: int) -> int | None:
         """Returns the slot of the cursor's place, if it is in this lane."""
-        place = self._here(self._shown)
+        place = self._in_lanes(self._shown)
         return self._slot(place) if place is not None and place.round == index else None
 
     def marked_slot(self, index: int) -> int | None:
         """Returns the slot of the marked place, if one is in this lane."""
-        place = self._here(self.cursor_place.marks.get(index))
+        place = self._in_lanes(self.cursor_place.marks.get(index))
         return None if place is None else self._slot(place)
 
     def is_pinned(self, index: int) -> bool:
         """Returns whether the pinned place, a whole round or one token, is in this lane."""
-        pin = self._here(self.cursor_place.pin_place)
+        pin = self._in_lanes(self.cursor_place.pin_place)
         return pin is not None and pin.round == index
 
     @Slot(object)
     def _moved(self, place: Place | None) -> None:
-        for changed in (self._here(self._shown), self._here(place)):
+        for changed in (self._in_lanes(self._shown), self._in_lanes(place)):
             if changed is not None:
                 top, row = self.field.top_of(changed.round), self.field.scale.row
                 self.viewport().update(QRect(0, top, self.viewport().width(), row))
@@ -362,39 +362,39 @@ class Lanes(LaneView):
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
         self.viewport().update()
-        if (here := self._here(place)) is not None:
-            self._column = self._slot(here)
-            self.verticalScrollBar().setValue(self.field.revealing(here.round))
+        if (pinned := self._in_lanes(place)) is not None:
+            self._column = self._slot(pinned)
+            self.verticalScrollBar().setValue(self.field.offset_to_show(pinned.round))
 
     def _pin(self, place: Place | None) -> None:
         """Pins a place, or unpins it if it is the pinned one."""
         self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
 
-    def _go(self, index: int, column: int) -> None:
+    def _point_at(self, index: int, column: int) -> None:
         """Points at a lane and one of its chips, by key."""
         field = self.field
         if not field.count:
             return
         index = min(max(0, index), field.count - 1)
-        slot = max(WHOLE, min(column, len(field.chips(index)) - 1))
-        self._steered = True
-        self.verticalScrollBar().setValue(field.revealing(index))
-        self.following = self.following and index == field.count - 1
-        self._place_button()
+        slot = max(WHOLE_LANE, min(column, len(field.chips(index)) - 1))
+        self._pointed_by_key = True
+        self.verticalScrollBar().setValue(field.offset_to_show(index))
+        self.is_following = self.is_following and index == field.count - 1
+        self._update_follow_button()
         self.cursor_place.point(self._place(index, slot))
         if QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.spoken()))
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.accessible_text()))
 
-    def spoken(self) -> str:
+    def accessible_text(self) -> str:
         """Describes the place pointed at, or else the newest round."""
         field = self.field
         if not field.count:
-            return self._waiting_words
-        place = self._here(self.cursor_place.place)
+            return self._empty_text
+        place = self._in_lanes(self.cursor_place.place)
         if place is None:
-            return lane_words(field.rounds[field.count - 1])
+            return lane_text(field.rounds[field.count - 1])
         slot, round_ = self._slot(place), field.rounds[place.round]
-        return lane_words(round_) if slot == WHOLE else f"{chip_words(round_, slot)}, round {place.round + 1}"
+        return lane_text(round_) if slot == WHOLE_LANE else f"{chip_text(round_, slot)}, round {place.round + 1}"
 
     # Qt
 
@@ -413,10 +413,10 @@ class Lanes(LaneView):
             return ""
         round_ = self.field.rounds[place.round]
         steps = f"<p>{STEPS_NOTE}</p>" if round_.milliseconds.measured and max(round_.depths, default=0) > 1 else ""
-        return f"<p>Round {place.round + 1}: {time_words(round_)}</p>{steps}"
+        return f"<p>Round {place.round + 1}: {time_text(round_)}</p>{steps}"
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._steered = False
+        self._pointed_by_key = False
         self.cursor_place.point(self.place_at(event.position()))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -430,8 +430,8 @@ class Lanes(LaneView):
         """Does nothing: the press did everything."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key, place = Qt.Key(event.key()), self._here(self.cursor_place.place)
-        if self._walk(key, place):
+        key, place = Qt.Key(event.key()), self._in_lanes(self.cursor_place.place)
+        if self._move_by_key(key, place):
             return
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space) and place is not None:
             self._pin(place)
@@ -444,15 +444,15 @@ class Lanes(LaneView):
         else:
             super().keyPressEvent(event)
 
-    def _walk(self, key: Qt.Key, place: Place | None) -> bool:
+    def _move_by_key(self, key: Qt.Key, place: Place | None) -> bool:
         """Handles arrow and page keys; without a place they start at the lowest lane in view."""
         field = self.field
         if place is None:
-            start, slot, step = max(field.within(0, round(field.height) - field.scale.row), default=0), WHOLE, 0
+            start, slot, step = max(field.lanes_between(0, round(field.height) - field.scale.row), default=0), WHOLE_LANE, 0
         else:
             start, slot, step = place.round, self._slot(place), 1
-        if slot == WHOLE:
-            self._column = WHOLE
+        if slot == WHOLE_LANE:
+            self._column = WHOLE_LANE
         page = max(1, round(field.height) // field.scale.row - 1)
         rows = {
             Qt.Key.Key_Up: start - step,
@@ -463,19 +463,19 @@ class Lanes(LaneView):
             Qt.Key.Key_End: field.count - 1,
         }
         if key in rows:
-            self._go(rows[key], self._column)
+            self._point_at(rows[key], self._column)
             if key == Qt.Key.Key_End:
                 self.follow()
         elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            self._go(start, max(WHOLE, slot - 1) if key == Qt.Key.Key_Left else slot + 1)
-            now = self._here(self.cursor_place.place)
-            self._column = WHOLE if now is None else self._slot(now)
+            self._point_at(start, max(WHOLE_LANE, slot - 1) if key == Qt.Key.Key_Left else slot + 1)
+            current = self._in_lanes(self.cursor_place.place)
+            self._column = WHOLE_LANE if current is None else self._slot(current)
         else:
             return False
         return True
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        if self._steered:
-            self._steered = False
+        if self._pointed_by_key:
+            self._pointed_by_key = False
             self.cursor_place.leave()

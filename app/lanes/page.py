@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Slot
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_words
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_text
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
 from app.look.marks import draw_rounded, draw_text, smooth_painter
@@ -17,17 +17,17 @@ from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
 from engine.types import PHASES, Round
 
-KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not timed"))
+PHASE_NAMES: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not timed"))
 
 
-class PhaseKey(QWidget):
+class PhaseLegend(QWidget):
     """The key of a bar's phases, with their times in the newest round whose phases were measured."""
 
     def __init__(self) -> None:
         super().__init__()
         named(self, label="Parts of a round's time", tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self._look = LanePainter(DARK, 1.0)
-        self._staged: Round | None = None
+        self._round: Round | None = None
         self.show_round(None)
 
     def set_look(self, look: LanePainter) -> None:
@@ -36,23 +36,23 @@ class PhaseKey(QWidget):
         self.setFixedHeight(round(18 * look.text_scale))
         self.update()
 
-    def show_round(self, staged: Round | None) -> None:
+    def show_round(self, timed: Round | None) -> None:
         """Shows the times of the answer's newest round whose phases were measured."""
-        if staged is self._staged and self.accessibleDescription():
+        if timed is self._round and self.accessibleDescription():
             return
-        self._staged = staged
-        words = DEFINITIONS["lanes"] if staged is None else f"Round {staged.index + 1}: {time_words(staged)}"
-        self.setAccessibleDescription(words)
+        self._round = timed
+        description = DEFINITIONS["lanes"] if timed is None else f"Round {timed.index + 1}: {time_text(timed)}"
+        self.setAccessibleDescription(description)
         self.update()
 
     def _entries(self) -> list[tuple[Phase, str, float]]:
         """Returns (phase, words, width), without the times if they do not fit."""
         scale, metrics = self._look.text_scale, self._look.chip_metrics
-        words = dict(KEYS)
-        if self._staged is not None:
-            times = self._staged.milliseconds
-            words |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not timed"}
-        for titles in (words, dict(KEYS)):
+        names = dict(PHASE_NAMES)
+        if self._round is not None:
+            times = self._round.milliseconds
+            names |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not timed"}
+        for titles in (names, dict(PHASE_NAMES)):
             entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in titles.items()]
             if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():
                 break
@@ -63,12 +63,12 @@ class PhaseKey(QWidget):
         look, scale, entries = self._look, self._look.text_scale, self._entries()
         painter.setFont(look.chip_font)
         baseline = self.height() / 2 + (look.chip_metrics.ascent() - look.chip_metrics.descent()) / 2
-        spare = self.width() - sum(width for _, _, width in entries)
-        gap = max(4.0, min(18 * scale, spare / max(1, len(entries) - 1)))
+        free_width = self.width() - sum(width for _, _, width in entries)
+        gap = max(4.0, min(18 * scale, free_width / max(1, len(entries) - 1)))
         x = 0.0
-        for phase, words, width in entries:
+        for phase, text, width in entries:
             draw_rounded(painter, QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, look.colours[phase])
-            draw_text(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), words)
+            draw_text(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), text)
             x += width + gap
         painter.end()
 
@@ -82,7 +82,7 @@ class LanesPage(QWidget):
         self.lanes = Lanes(cursor)
         self.setFocusProxy(self.lanes)
         self.title = named(QLabel("Timeline"), "sectionTitle", tip=f"<p>{DEFINITIONS['lanes']}</p>")
-        self.key = PhaseKey()
+        self.legend = PhaseLegend()
         self.clock = push_button("Absolute time", "clockButton")
         self.clock.setCheckable(True)
         named(
@@ -91,44 +91,44 @@ class LanesPage(QWidget):
             description="Place each round at its time in the answer instead of starting every round at 0.",
             tip="<p>Place each round at its time in the answer instead of starting every round at 0.</p>",
         )
-        self.clock.clicked.connect(self._clock_clicked)
-        self.out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
+        self.clock.clicked.connect(self._set_clock)
+        self.zoom_out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
         self.fit = icon_button("zoom-fit", "Fit to width (0)", self.lanes.zoom_fit)
-        self.into = icon_button("zoom-in", "Zoom in (+)", self.lanes.zoom_in)
+        self.zoom_in = icon_button("zoom-in", "Zoom in (+)", self.lanes.zoom_in)
         self.lanes.zoomed.connect(self._show_zoom)
         self._arrange()
         self._show_zoom()
 
     def _arrange(self) -> None:
         in_column(
-            in_row((self.title, 1), self.clock, self.out, self.fit, self.into, spacing=2, margins=(16, 0, 10, 0)),
+            in_row((self.title, 1), self.clock, self.zoom_out, self.fit, self.zoom_in, spacing=2, margins=(16, 0, 10, 0)),
             (self.lanes, 1),
-            in_row(self.key, margins=(16, 0, 16, 0)),
+            in_row(self.legend, margins=(16, 0, 16, 0)),
             spacing=4,
             margins=(0, 6, 0, 10),
             parent=self,
         )
 
     @Slot()
-    def _clock_clicked(self) -> None:
+    def _set_clock(self) -> None:
         self.lanes.set_clock("answer" if self.clock.isChecked() else "round")
 
     @Slot()
     def _show_zoom(self) -> None:
         self.clock.setChecked(self.lanes.field.clock == "answer")
-        self.out.setEnabled(self.lanes.zoom > MIN_ZOOM)
-        self.into.setEnabled(self.lanes.zoom < MAX_ZOOM)
+        self.zoom_out.setEnabled(self.lanes.zoom > MIN_ZOOM)
+        self.zoom_in.setEnabled(self.lanes.zoom < MAX_ZOOM)
         self.fit.setEnabled(self.lanes.zoom != 1)
 
     def refresh(self) -> None:
         """Shows what the answer has gained."""
         answer = self.shown.answer
         self.lanes.show_answer(answer, self.shown.turn)
-        self.key.show_round(None if answer is None else answer.tally.staged)
+        self.legend.show_round(None if answer is None else answer.tally.staged)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the lanes, their key and the zoom buttons."""
         self.lanes.set_look(theme, scale)
-        self.key.set_look(LanePainter(theme, scale))
-        for button in (self.out, self.fit, self.into):
+        self.legend.set_look(LanePainter(theme, scale))
+        for button in (self.zoom_out, self.fit, self.zoom_in):
             tint(button, theme, scale)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
-from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
+from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, phases_of
 from app.look import theme as themes
 from app.look.marks import draw_bracket, faded
 from app.look.theme import Theme
 from engine.types import PHASES, Round
 from engine.values.wording import amount
 
-REMEMBERED = 8000
+ELIDED_CACHE_SIZE = 8000
 """Size of the cache of elided texts."""
-AT_EDGE = 4.0
+EDGE_MARGIN = 4.0
 """Pixels between words and the edge of the view, where the focus frame is drawn."""
-FLAT = 9.0
+MIN_ROUNDED_HEIGHT = 9.0
 """Chips lower than this are plain boxes."""
 
 
@@ -30,9 +30,9 @@ class Lane:
     Attributes:
         top: of the lane; `start`: x of the round's start; `left`, `right`: clipping bounds. In pixels.
         pause: milliseconds between this round and the next.
-        lit: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
+        highlighted: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
         marked: the marked slot; None if there is none.
-        named: whether the round's number is written.
+        is_numbered: whether the round's number is written.
     """
 
     round: Round
@@ -41,10 +41,10 @@ class Lane:
     left: float
     right: float
     pause: float = 0.0
-    lit: int | None = None
+    highlighted: int | None = None
     marked: int | None = None
     pinned: bool = False
-    named: bool = True
+    is_numbered: bool = True
 
 
 class LanePainter:
@@ -62,7 +62,7 @@ class LanePainter:
             "whole": QColor(theme.time_unsplit),
         }
         clear = QBrush(Qt.BrushStyle.NoBrush)
-        self._under = {"rejected": QBrush(faded(theme.rejected, 46))}
+        self._backgrounds = {"rejected": QBrush(faded(theme.rejected, 46))}
         self._brushes = {
             "accepted": QBrush(QColor(theme.accepted)),
             "rejected": QBrush(faded(theme.rejected, 150), Qt.BrushStyle.BDiagPattern),
@@ -87,16 +87,16 @@ class LanePainter:
             "bonus": QColor(theme.text),
             "plain": QColor(theme.text),
         }
-        self._thin = QPen(faded(theme.faint, 120), 1)
+        self._thin_pen = QPen(faded(theme.faint, 120), 1)
         self._underline = QPen(QColor(theme.correction), 2.5)
         self._strike = QPen(QColor(theme.text), 1)
         self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
-        self._lit, self._line, self._panel = QColor(theme.raised), QColor(theme.line), QColor(theme.panel)
+        self._highlight, self._line, self._panel = QColor(theme.raised), QColor(theme.line), QColor(theme.panel)
         self._grid = faded(self._line, 90)
         self._frame = QPen(QColor(theme.text), 2)
         self._accent = QColor(theme.accent)
 
-    def gutter(self, rounds: int) -> float:
+    def gutter_width(self, rounds: int) -> float:
         """Width of the column of round numbers."""
         return self.label_metrics.horizontalAdvance("#" + "8" * max(3, len(str(rounds)))) + 14 * self.text_scale
 
@@ -104,7 +104,7 @@ class LanePainter:
         """Returns `text` elided to a width in pixels; "" if not even a part of it fits."""
         key = (text, int(width))
         if (shown := self._elided.get(key)) is None:
-            if len(self._elided) >= REMEMBERED:
+            if len(self._elided) >= ELIDED_CACHE_SIZE:
                 self._elided.clear()
             if self.chip_metrics.horizontalAdvance(text) <= width:
                 shown = text
@@ -116,32 +116,32 @@ class LanePainter:
 
     # A lane
 
-    def lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+    def draw_lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         """Draws one lane with everything in it. The painter's clip must contain the lane."""
-        if lane.lit is not None:
-            painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._lit)
+        if lane.highlighted is not None:
+            painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._highlight)
         if lane.pinned:
             painter.fillRect(QRectF(0, lane.top, 3, scale.row), self._accent)
-        if lane.named:
+        if lane.is_numbered:
             painter.setFont(self.label_font)
-            painter.setPen(self._text if lane.lit is not None else self._faint)
-            tall = self.label_metrics.height()
-            middle = scale.chip_top + scale.chip / 2 if scale.chip >= FLAT else scale.row / 2
-            room = QRectF(0, lane.top + middle - tall / 2, lane.left - 8 * self.text_scale, tall)
-            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"#{lane.round.index + 1}")
+            painter.setPen(self._text if lane.highlighted is not None else self._faint)
+            height = self.label_metrics.height()
+            middle = scale.chip_top + scale.chip / 2 if scale.chip >= MIN_ROUNDED_HEIGHT else scale.row / 2
+            number_area = QRectF(0, lane.top + middle - height / 2, lane.left - 8 * self.text_scale, height)
+            painter.drawText(number_area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"#{lane.round.index + 1}")
         painter.save()
         painter.setClipRect(
             QRectF(lane.left - 1, lane.top, lane.right - lane.left + 1, scale.row), Qt.ClipOperation.IntersectClip
         )
-        self._bar(painter, lane, scale)
-        self._chips(painter, lane, scale)
+        self._draw_bar(painter, lane, scale)
+        self._draw_chips(painter, lane, scale)
         painter.restore()
 
-    def _bar(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+    def _draw_bar(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         top, height = lane.top + scale.bar_top, scale.bar
         painter.setPen(Qt.PenStyle.NoPen)
         end = lane.start
-        for phase, start, length in parts_of(lane.round):
+        for phase, start, length in phases_of(lane.round):
             left, width = lane.start + start * scale.per_ms, length * scale.per_ms
             end = left + width
             part = QRectF(left, top, max(1.0, width - (1 if width > 3 else 0)), height)
@@ -150,9 +150,9 @@ class LanePainter:
             painter.setBrush(self.colours[phase])
             painter.drawRoundedRect(part, 2, 2) if height > 3 else painter.fillRect(part, self.colours[phase])
             if phase == "draft":
-                self._steps(painter, part, max(lane.round.depths, default=0))
+                self._draw_steps(painter, part, max(lane.round.depths, default=0))
             if height >= 11:
-                self._name_part(painter, part, phase, length, lane)
+                self._draw_phase_name(painter, part, phase, length, lane)
                 painter.setPen(Qt.PenStyle.NoPen)
         if lane.pause * scale.per_ms >= 8 and height > 3:
             painter.setPen(QPen(self._faint, 1, Qt.PenStyle.DotLine))
@@ -166,117 +166,119 @@ class LanePainter:
                 [QPointF(lane.right - 7, middle - 4), QPointF(lane.right - 1, middle), QPointF(lane.right - 7, middle + 4)]
             )
 
-    def _steps(self, painter: QPainter, part: QRectF, count: int) -> None:
+    def _draw_steps(self, painter: QPainter, part: QRectF, count: int) -> None:
         """Draws marks between the drafted tokens. Their steps are not timed one by one, so they are drawn equally long."""
-        high = min(5.0, part.height())
+        height = min(5.0, part.height())
         if count > 1 and part.width() / count >= 4:
             for step in range(1, count):
                 x = part.left() + part.width() * step / count
-                painter.fillRect(QRectF(x - 0.5, part.bottom() - high, 1, high), self._panel)
+                painter.fillRect(QRectF(x - 0.5, part.bottom() - height, 1, height), self._panel)
 
-    def _name_part(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
+    def _draw_phase_name(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
         rows = f" {amount(lane.round.rows, 'row')}" if phase == "verify" else ""
-        words = f"{'phases not timed' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
+        text = f"{'phases not timed' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
         visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
-        shown = self.elided(words, visible.width() - 8)
+        shown = self.elided(text, visible.width() - 8)
         if shown:
             painter.setFont(self.chip_font)
             painter.setPen(self._text if phase == "whole" else QColor(self.theme.background))
             painter.drawText(visible.adjusted(5, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, shown)
 
-    def _chips(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+    def _draw_chips(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         chips = chips_of(lane.round)
         top = lane.top + scale.chip_top
         painter.setBrushOrigin(QPointF(lane.start % 8, top % 8))  # hatching moves with its chip
         painter.setFont(self.chip_font)
-        flat = scale.chip < FLAT
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not flat)
+        is_flat = scale.chip < MIN_ROUNDED_HEIGHT
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not is_flat)
         step = scale.slot_in(len(chips))
-        gap, readable = 3 if step >= 12 else 1, scale.readable(step)
+        gap, is_readable = 3 if step >= 12 else 1, scale.is_readable(step)
         first = max(0, int((lane.left - lane.start) // step))
         for slot in range(first, len(chips)):
             left = lane.start + slot * step
             if left > lane.right:
                 break
             box = QRectF(left + 0.5, top + 0.5, step - gap - 1, scale.chip - 1)
-            self.chip(painter, chips[slot], box, readable)
-            if slot == lane.lit:
+            self.draw_chip(painter, chips[slot], box, is_readable)
+            if slot == lane.highlighted:
                 painter.setPen(self._frame)
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), 5, 5)
             if slot == lane.marked:
                 draw_bracket(painter, box, self.theme)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if not flat:
-            self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)
+        if not is_flat:
+            self._draw_figures(painter, lane, scale, lane.start + len(chips) * step + 4)
 
-    def chip(self, painter: QPainter, chip: Chip, box: QRectF, readable: bool) -> None:
+    def draw_chip(self, painter: QPainter, chip: Chip, box: QRectF, is_readable: bool) -> None:
         """Draws one chip."""
         kind = chip.kind
-        flat = box.height() < FLAT - 1
-        if (under := self._under.get(kind)) is not None:
+        is_flat = box.height() < MIN_ROUNDED_HEIGHT - 1
+        if (background := self._backgrounds.get(kind)) is not None:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(under)
+            painter.setBrush(background)
             painter.drawRect(box)
-        painter.setPen(self._thin if flat and kind == "unjudged" else self._pens[kind])  # tiny dashes cost much and say little
+        painter.setPen(
+            self._thin_pen if is_flat and kind == "unjudged" else self._pens[kind]
+        )  # tiny dashes cost much and say little
         painter.setBrush(self._brushes[kind])
-        if flat:
+        if is_flat:
             painter.drawRect(box)
         else:
             radius = min(4.0, box.width() / 4)
             painter.drawRoundedRect(box, radius, radius)
-        if kind == "correction" and not flat:
+        if kind == "correction" and not is_flat:
             painter.setPen(self._underline)
             painter.drawLine(box.bottomLeft() + QPointF(1.5, -0.5), box.bottomRight() + QPointF(-1.5, -0.5))
-        if not readable:
+        if not is_readable:
             return
-        room = box.width() - 6
-        shown = self.elided(chip.text, room) or self.elided(chip.text[:1], room)  # "W" where "W…" has no room
+        available = box.width() - 6
+        shown = self.elided(chip.text, available) or self.elided(chip.text[:1], available)  # "W" where "W…" has no room
         if not shown:
             return
         painter.setPen(self._texts[kind])
-        wide = self.chip_metrics.horizontalAdvance(shown)
-        left = box.left() + max(3.0, (box.width() - wide) / 2)
+        width = self.chip_metrics.horizontalAdvance(shown)
+        left = box.left() + max(3.0, (box.width() - width) / 2)
         baseline = box.center().y() + (self.chip_metrics.ascent() - self.chip_metrics.descent()) / 2
         painter.drawText(QPointF(left, baseline), shown)
         if kind == "rejected":
             painter.setPen(self._strike)
             middle = baseline - self.chip_metrics.xHeight() / 2
-            painter.drawLine(QPointF(left, middle), QPointF(left + wide, middle))
+            painter.drawLine(QPointF(left, middle), QPointF(left + width, middle))
 
-    def _figures(self, painter: QPainter, lane: Lane, scale: LaneScale, x: float) -> None:
+    def _draw_figures(self, painter: QPainter, lane: Lane, scale: LaneScale, x: float) -> None:
         """Draws the number of emitted tokens and the time after the chips."""
         painter.setFont(self.label_font)
         baseline = lane.top + scale.chip_top + scale.chip / 2 + (self.label_metrics.ascent() - self.label_metrics.descent()) / 2
-        words = f"+{len(lane.round.emitted)}"
+        text = f"+{len(lane.round.emitted)}"
         painter.setPen(self._text)
-        painter.drawText(QPointF(x, baseline), words)
+        painter.drawText(QPointF(x, baseline), text)
         x += self.label_metrics.horizontalAdvance("+88") + 5 * self.text_scale
-        words = milliseconds(lane.round.milliseconds.total)
-        painter.setPen(self._dim if lane.lit is not None else self._faint)
-        painter.drawText(QPointF(x, baseline), words)
+        text = milliseconds(lane.round.milliseconds.total)
+        painter.setPen(self._dim if lane.highlighted is not None else self._faint)
+        painter.drawText(QPointF(x, baseline), text)
 
     # What changed
 
-    def divider_area(self, words: str, top: int, right: float) -> QRectF:
+    def divider_area(self, text: str, top: int, right: float) -> QRectF:
         """Returns the area of the words of a divider whose line is at `top`: at the right end, over the bar of the lane above."""
-        wide, tall = self.label_metrics.horizontalAdvance(words) + 14, self.label_metrics.height() + 2
-        return QRectF(max(0.0, right - wide - AT_EDGE), round(top - tall + 2), wide, tall)
+        width, height = self.label_metrics.horizontalAdvance(text) + 14, self.label_metrics.height() + 2
+        return QRectF(max(0.0, right - width - EDGE_MARGIN), round(top - height + 2), width, height)
 
-    def divider(self, painter: QPainter, words: str, colour: str, top: int, right: float) -> None:
+    def draw_divider(self, painter: QPainter, text: str, colour: str, top: int, right: float) -> None:
         """Draws a line with words above the first lane under another rule or drafter."""
-        area = self.divider_area(words, top, right)
+        area = self.divider_area(text, top, right)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.fillRect(QRectF(0, top, right, 1), QColor(colour))
         painter.fillRect(area, self._panel)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(self.label_font)
         painter.setPen(self._dim)
-        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
 
     # The axis
 
-    def axis(self, painter: QPainter, area: QRectF, marks: Sequence[tuple[float, str]]) -> None:
+    def draw_axis(self, painter: QPainter, area: QRectF, marks: Sequence[tuple[float, str]]) -> None:
         """Draws the axis: a line along the top of `area` with labels below it. `marks`: (x, label)."""
         painter.fillRect(area, self._panel)
         painter.fillRect(QRectF(area.left(), area.top(), area.width(), 1), self._line)
@@ -285,11 +287,11 @@ class LanePainter:
         baseline = area.top() + 6 + self.label_metrics.ascent()
         for x, label in marks:
             painter.fillRect(QRectF(round(x), area.top(), 1, 4), self._faint)
-            wide = self.label_metrics.horizontalAdvance(label)
-            left = max(area.left() + AT_EDGE, min(x - wide / 2, area.right() - AT_EDGE - wide))
+            width = self.label_metrics.horizontalAdvance(label)
+            left = max(area.left() + EDGE_MARGIN, min(x - width / 2, area.right() - EDGE_MARGIN - width))
             painter.drawText(QPointF(left, baseline), label)
 
-    def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
+    def draw_grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
         """Draws vertical lines at the ticks of the axis, behind the lanes."""
         for x, _ in marks:  # whole pixels: between two of them a line this long costs as much as a lane
             painter.fillRect(QRect(round(x), 0, 1, round(height)), self._grid)

@@ -18,5 +18,5 @@ class LanesInterface(QAccessibleWidget):
         """Returns the round or token pointed at as the value; name and description stay those of the widget."""
         lanes = self.object()
         if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
-            return lanes.spoken()
+            return lanes.accessible_text()
         return super().text(kind)

@@ -15,38 +15,38 @@ from engine.files.logs import explain
 from engine.values.errors import DraftlightError
 
 Result = TypeVar("Result")
-LAST_SECONDS = 2.0
+CLOSE_TIMEOUT = 2.0
 """Maximum seconds that closing waits for threads to end. A thread that waits longer for the network ends with the program."""
 
 
 class Background(QObject):
     """Runs each task on its own thread, so that a search waits neither for a slow disk nor for a download."""
 
-    _handed = Signal()
+    _call_queued = Signal()
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._done: deque[Callable[[], object]] = deque()
+        self._calls: deque[Callable[[], object]] = deque()
         self._threads: list[threading.Thread] = []
-        self._waiting: dict[int, tuple[Callable[[Any], object], Callable[[Any], object]]] = {}
-        self._numbers = itertools.count()
-        self._closed = False
-        self._handed.connect(self._hand_over)
+        self._callbacks: dict[int, tuple[Callable[[Any], object], Callable[[Any], object]]] = {}
+        self._task_ids = itertools.count()
+        self._is_closed = False
+        self._call_queued.connect(self._run_calls)
 
-    def do(
+    def run(
         self,
         work: Callable[[], Result],
-        then: Callable[[Result], object],
-        failed: Callable[[DraftlightError], object],
-        what: str,
+        on_result: Callable[[Result], object],
+        on_error: Callable[[DraftlightError], object],
+        activity: str,
     ) -> None:
-        """Runs `work` on a thread and calls `then` with its result, or `failed` with an error worded for the user.
+        """Runs `work` on a thread and calls `on_result` with its result, or `on_error` with an error worded for the user.
 
         Args:
-            what: names the activity for the log, as "listing the models".
+            activity: names the activity for the log, as "listing the models".
         """
-        number = next(self._numbers)
-        self._waiting[number] = (then, failed)
+        task = next(self._task_ids)
+        self._callbacks[task] = (on_result, on_error)
 
         def run() -> None:
             """Runs on the thread. It holds no Qt object but this one: an object whose last reference it dropped would be
@@ -54,38 +54,38 @@ class Background(QObject):
             try:
                 result = work()
             except DraftlightError as error:
-                told: DraftlightError = error
-                self.hand(lambda: self._end(number, told, 1))
+                known: DraftlightError = error
+                self.call_on_window_thread(lambda: self._finish(task, known, 1))
             except Exception as error:
-                unexpected = DraftlightError(explain(error, what))
-                self.hand(lambda: self._end(number, unexpected, 1))
+                unexpected = DraftlightError(explain(error, activity))
+                self.call_on_window_thread(lambda: self._finish(task, unexpected, 1))
             else:
-                self.hand(lambda: self._end(number, result, 0))
+                self.call_on_window_thread(lambda: self._finish(task, result, 0))
 
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(target=run, name=what, daemon=True)
+        thread = threading.Thread(target=run, name=activity, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _end(self, number: int, outcome: Any, which: int) -> None:
-        self._waiting.pop(number)[which](outcome)
+    def _finish(self, task: int, outcome: Any, callback: int) -> None:
+        self._callbacks.pop(task)[callback](outcome)
 
-    def hand(self, then: Callable[[], Any]) -> None:
+    def call_on_window_thread(self, call: Callable[[], Any]) -> None:
         """Calls a function on the window's thread; may be called from any other thread."""
-        if not self._closed:
-            self._done.append(then)
+        if not self._is_closed:
+            self._calls.append(call)
             with contextlib.suppress(RuntimeError):  # the window has just been destroyed
-                self._handed.emit()
+                self._call_queued.emit()
 
     @Slot()
-    def _hand_over(self) -> None:
-        while self._done and not self._closed:
-            self._done.popleft()()
+    def _run_calls(self) -> None:
+        while self._calls and not self._is_closed:
+            self._calls.popleft()()
 
     def close(self) -> None:
         """Stops delivering results."""
-        self._closed = True
-        self._done.clear()
-        self._waiting.clear()
+        self._is_closed = True
+        self._calls.clear()
+        self._callbacks.clear()
         for thread in self._threads:
-            thread.join(LAST_SECONDS / len(self._threads))
+            thread.join(CLOSE_TIMEOUT / len(self._threads))

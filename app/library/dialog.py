@@ -46,23 +46,23 @@ class ModelsDialog(QDialog):
             self.tabs.addTab(title)
             self.pages.addWidget(page)
         in_column(self.tabs, (self.pages, 1), self.banner, spacing=12, margins=(18, 10, 18, 16), parent=self)
-        self.tabs.currentChanged.connect(self._turn)
+        self.tabs.currentChanged.connect(self._switch_page)
         self.machine.fetch_requested.connect(self.fetch)
-        self.machine.read_again.connect(self.hub.refresh)
-        self.machine.added_nothing.connect(self._say_nothing_added)
+        self.machine.reloaded.connect(self.hub.refresh)
+        self.machine.empty_folder_added.connect(self._report_empty_folder)
 
     @Slot(int)
-    def _turn(self, at: int) -> None:
-        self.pages.setCurrentIndex(at)
+    def _switch_page(self, index: int) -> None:
+        self.pages.setCurrentIndex(index)
         if self.pages.currentWidget() is self.hosts:
-            self.hosts.read()
+            self.hosts.reload()
 
     @Slot(str)
-    def _say_nothing_added(self, folder: str) -> None:
+    def _report_empty_folder(self, folder: str) -> None:
         """Reports that an added folder has no models, with a button that removes it: otherwise a folder is removed through one of
         its models."""
-        what = "A model is a .gguf file, or a folder with a config.json and .safetensors files."
-        self.banner.show_message(f"No other models were found in {folder}. {what}")
+        hint = "A model is a .gguf file, or a folder with a config.json and .safetensors files."
+        self.banner.show_message(f"No other models were found in {folder}. {hint}")
         self.banner.show_action("Remove folder", partial(self._remove, folder))
 
     def _remove(self, folder: str) -> None:
@@ -72,14 +72,14 @@ class ModelsDialog(QDialog):
     @Slot(str)
     def fetch(self, repository: str) -> None:
         """Shows a repository of the Hub."""
-        self.hub.look_for(repository)
+        self.hub.search_repository(repository)
         self.tabs.setCurrentIndex(1)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.machine.read()
-        first = (self.machine.search, self.hub.search, self.hosts.where)[self.tabs.currentIndex()]
-        first.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.machine.reload()
+        field = (self.machine.search, self.hub.search, self.hosts.location)[self.tabs.currentIndex()]
+        field.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the lists and enlarges the dialog for larger text."""

@@ -36,15 +36,15 @@ class State:
     page: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Describes the state to the user."""
         if self.phase == "failed":
             return self.message
         if self.phase == "asking":
             return "Contacting the Hub"
-        told = self.progress or DownloadProgress(self.done, 0)
-        amount, words = (told.amount, told.words) if told.total else (f"{size(self.done)} downloaded",) * 2
-        return {"running": words, "pausing": f"Stopping · {words}", "paused": f"Paused · {amount}"}[self.phase]
+        progress = self.progress or DownloadProgress(self.done, 0)
+        amount, details = (progress.amount, progress.words) if progress.total else (f"{size(self.done)} downloaded",) * 2
+        return {"running": details, "pausing": f"Stopping · {details}", "paused": f"Paused · {amount}"}[self.phase]
 
     @property
     def fraction(self) -> float | None:
@@ -57,62 +57,66 @@ class Downloads(QObject):
 
     Signals:
         changed: a download has started, progressed, or ended.
-        arrived: (name, path) a model was downloaded completely.
+        completed: (name, path) a model was downloaded completely.
     """
 
     changed = Signal()
-    arrived = Signal(str, str)
+    completed = Signal(str, str)
 
     def __init__(self, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self._background = background
         self._running: dict[str, Download] = {}
-        self._given_up: set[str] = set()
+        self._cancelled: set[str] = set()
         self.states: dict[str, State] = {}
 
-    def look(self) -> None:
+    def find_unfinished(self) -> None:
         """Reads which downloads an earlier run left unfinished."""
-        self._background.do(download.unfinished, self._found, lambda error: None, "looking for unfinished downloads")
+        self._background.run(download.unfinished, self._add_unfinished, lambda error: None, "looking for unfinished downloads")
 
-    def _found(self, left: Sequence[Unfinished]) -> None:
-        for one in left:
-            self.states.setdefault(one.name, State("paused", one.done))
+    def _add_unfinished(self, unfinished: Sequence[Unfinished]) -> None:
+        for each in unfinished:
+            self.states.setdefault(each.name, State("paused", each.done))
         self.changed.emit()
 
     def start(self, name: str) -> None:
         """Starts a download, or resumes it."""
         state = self.states.get(name)
         if state is None or state.phase in ("paused", "failed"):
-            before = State("paused") if state is None else state
-            self._set(name, replace(before, phase="asking", message="", page=""))
-            self._background.do(partial(hub.offer, name), partial(self._run, name), partial(self._ended, name), "asking the Hub")
+            previous = State("paused") if state is None else state
+            self._set(name, replace(previous, phase="asking", message="", page=""))
+            self._background.run(
+                partial(hub.offer, name), partial(self._run, name), partial(self._handle_error, name), "asking the Hub"
+            )
 
     def _run(self, name: str, offer: hub.Offer) -> None:
         state = self.states.get(name)
         if state is None or state.phase != "asking":
             return  # cancelled meanwhile
-        running = Download(offer, lambda progress: self._background.hand(lambda: self._tell(name, progress)))
+        running = Download(
+            offer, lambda progress: self._background.call_on_window_thread(lambda: self._show_progress(name, progress))
+        )
         self._running[name] = running
         self._set(name, replace(state, phase="running"))
-        self._background.do(running.run, partial(self._arrived, name), partial(self._ended, name), f"downloading {name}")
+        self._background.run(running.run, partial(self._complete, name), partial(self._handle_error, name), f"downloading {name}")
 
-    def _tell(self, name: str, progress: DownloadProgress) -> None:
+    def _show_progress(self, name: str, progress: DownloadProgress) -> None:
         state = self.states.get(name)
         if state is not None and name in self._running:
             self._set(name, replace(state, done=progress.done, progress=progress))
 
-    def _arrived(self, name: str, path: Path) -> None:
+    def _complete(self, name: str, path: Path) -> None:
         self._running.pop(name, None)
-        self._given_up.discard(name)
+        self._cancelled.discard(name)
         self.states.pop(name, None)
-        self.arrived.emit(name, str(path))
+        self.completed.emit(name, str(path))
         self.changed.emit()
 
-    def _ended(self, name: str, error: DraftlightError) -> None:
+    def _handle_error(self, name: str, error: DraftlightError) -> None:
         self._running.pop(name, None)
         state = self.states.get(name)
-        if state is None or name in self._given_up:
-            self._given_up.discard(name)
+        if state is None or name in self._cancelled:
+            self._cancelled.discard(name)
             self.states.pop(name, None)
             self.changed.emit()
         elif isinstance(error, Stopped):
@@ -132,12 +136,12 @@ class Downloads(QObject):
         running = self._running.get(name)
         if running is not None:
             running.cancel()
-            self._given_up.add(name)
+            self._cancelled.add(name)
             self.states[name] = replace(self.states[name], phase="pausing")
         else:
             self.states.pop(name, None)
-            nothing = partial(download.discard, name)
-            self._background.do(nothing, lambda _: None, lambda error: None, f"discarding {name}")
+            discard = partial(download.discard, name)
+            self._background.run(discard, lambda _: None, lambda error: None, f"discarding {name}")
         self.changed.emit()
 
     def stop(self) -> None:

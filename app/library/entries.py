@@ -11,7 +11,7 @@ from engine.files.pairs import Recommended, Suggestion
 from engine.values.drafter_kinds import DRAFTERS, NGRAM
 from engine.values.wording import listed, size
 
-KEEPS = {
+ATTENTION_KINDS = {
     "keys": "full attention",
     "window": "sliding window",
     "chunks": "chunked attention",
@@ -52,56 +52,61 @@ def _joined(*facts: str) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def too_large(need: int | None, free: int | None) -> bool:
+def too_large(needed: int | None, free: int | None) -> bool:
     """Returns whether a model needs more memory than is free."""
-    return need is not None and free is not None and need > free
+    return needed is not None and free is not None and needed > free
 
 
-def of_model(model: LibraryModel, free: int | None, target: str, drafter: str, unfit: str = "") -> Entry:
+def model_entry(model: LibraryModel, free: int | None, target: str, drafter: str, unsuitable: str = "") -> Entry:
     """Returns the row of a model on this machine.
 
     Args:
         free: bytes of free memory.
         target, drafter: those in use.
-        unfit: why it cannot be used for the chosen purpose.
+        unsuitable: why it cannot be used for the chosen purpose.
     """
     memory = "" if model.need is None else f"{size(model.need)} of memory"
     if model.need is not None and free is not None and model.need > free:
         memory += f", {size(free)} free"
     context = "" if model.context is None else f"context {model.context:,}"
     facts = _joined(
-        f"{model.form} {model.quantisation}".strip(), model.architecture, context, KEEPS[model.remembers], memory, model.source
+        f"{model.form} {model.quantisation}".strip(),
+        model.architecture,
+        context,
+        ATTENTION_KINDS[model.remembers],
+        memory,
+        model.source,
     )
     mark = "Target" if model.target == target else "Drafter" if model.target == drafter else ""
-    return Entry(model.target, model.name, facts, size(model.size), mark, model.problem or unfit)
+    return Entry(model.target, model.name, facts, size(model.size), mark, model.problem or unsuitable)
 
 
 def about_model(model: LibraryModel, free: int | None) -> str:
     """Describes the chosen model in sentences."""
-    place = "The model that Draftlight comes with." if model.target == "builtin" else model.target
+    origin = "The model that Draftlight comes with." if model.target == "builtin" else model.target
     if model.problem:
-        return f"{place}\nThis model cannot be used. {model.problem}"
+        return f"{origin}\nThis model cannot be used. {model.problem}"
     memory = ""
     if model.need is not None:
         memory = f"It needs about {size(model.need)} of memory in a chat of moderate length"
         memory += "." if free is None else f"; {size(free)} is free{' now, which is too little' if model.need > free else ''}."
-    return f"{place}\n{memory}".strip()
+    return f"{origin}\n{memory}".strip()
 
 
-def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
+def about_pairs(model: LibraryModel, suggestions: list[Suggestion]) -> str:
     """Describes the drafters for a model in sentences."""
     if model.only_drafts:
         return "It was made only for drafting and cannot answer by itself."
-    always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
+    ngram_note = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
     if model.target == "builtin":
-        own = listed([kind.title for kind in DRAFTERS.values() if kind.fits == "builtin"])
-        return f"{always} Made for it: {own}."
-    if not found:
-        return always
-    best = found[0]
-    where = "which is on this machine" if best.local_model is not None else "which can be downloaded"
+        builtin_drafters = listed([kind.title for kind in DRAFTERS.values() if kind.fits == "builtin"])
+        return f"{ngram_note} Made for it: {builtin_drafters}."
+    if not suggestions:
+        return ngram_note
+    best = suggestions[0]
+    availability = "which is on this machine" if best.local_model is not None else "which can be downloaded"
     measured = f" {best.pair.measured}" if best.pair.measured else ""
-    return f"{always} Known to draft for it: {best.pair.title}, {where}.{measured}"
+    return f"{ngram_note} Known to draft for it: {best.pair.title}, {availability}.{measured}"
 
 
 def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str, free: int | None, warning: str = "") -> str:
@@ -114,18 +119,18 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
     """
     if reason:
         return f"It cannot draft for the target in use. {reason}"
-    both = ""
+    memory_note = ""
     if target is not None and target.need is not None and model.need is not None:
-        both = f" Both together need about {size(target.need + model.need)} of memory."
+        memory_note = f" Both together need about {size(target.need + model.need)} of memory."
         if too_large(model.need, free):
-            both += f" Only {size(free or 0)} is free besides what is loaded."
-    fits = (
+            memory_note += f" Only {size(free or 0)} is free besides what is loaded."
+    fit_note = (
         "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
     )
-    return fits + both + (f" {warning}" if warning else "")
+    return fit_note + memory_note + (f" {warning}" if warning else "")
 
 
-def of_recommended(model: Recommended, here: bool, free: int | None) -> Entry:
+def recommended_entry(model: Recommended, here: bool, free: int | None) -> Entry:
     """Returns the row of a model in the list shipped with Draftlight."""
     weights = "" if model.weights is None else f"about {size(model.weights)} of weights"
     fits = "more than is free" if too_large(model.weights, free) else ""
@@ -139,7 +144,7 @@ def about_recommended(model: Recommended) -> str:
     return f"{measured}\nSize and licence stand on its page on the Hub."
 
 
-def of_found(model: HubModel, here: bool) -> Entry:
+def found_entry(model: HubModel, here: bool) -> Entry:
     """Returns the row of a model that a search on the Hub found."""
     parameters = "" if model.parameters is None else f"{model.parameters / 1e9:.2g} billion parameters"
     context = "" if model.context is None else f"context {model.context:,}"
@@ -148,13 +153,13 @@ def of_found(model: HubModel, here: bool) -> Entry:
     return Entry(model.name, model.name, facts, "", mark, model.problem)
 
 
-def of_download(name: str, state: State) -> Entry:
+def download_entry(name: str, state: State) -> Entry:
     """Returns the row of a running or resumable download."""
     marks = {"failed": "Needs a token" if state.page else "Failed", "paused": "Paused", "pausing": "Pausing"}
-    return Entry(name, name, state.words, "", marks.get(state.phase, "Downloading"), fraction=state.fraction)
+    return Entry(name, name, state.description, "", marks.get(state.phase, "Downloading"), fraction=state.fraction)
 
 
-def of_offer(offer: Offer, free: int | None) -> str:
+def offer_text(offer: Offer, free: int | None) -> str:
     """Returns the text for one of several versions of a model that can be downloaded."""
     name = offer.file.rpartition("/")[2] or "for mlx-lm"
     memory = "" if offer.need is None else f"needs {size(offer.need)} of memory"

@@ -16,7 +16,7 @@ from app.look.theme import Theme
 from app.look.widgets import named, plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
-ROW = 50
+ROW_HEIGHT = 50
 """Height of a row in pixels at text scale 1."""
 
 
@@ -25,22 +25,22 @@ class EntriesModel(QAbstractListModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._all: list[Entry] = []
+        self._entries: list[Entry] = []
         self._shown: list[Entry] = []
-        self._words = ""
+        self._query = ""
 
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Replaces the rows. If only their content changes, the list is not laid out again."""
-        self._all = list(entries)
+        self._entries = list(entries)
         self._filter()
 
-    def set_words(self, words: str) -> None:
+    def set_query(self, query: str) -> None:
         """Shows only rows that contain these words; all if there are none."""
-        self._words = words
+        self._query = query
         self._filter()
 
     def _filter(self) -> None:
-        shown = [entry for entry in self._all if entry.contains(self._words)] if self._words else self._all
+        shown = [entry for entry in self._entries if entry.contains(self._query)] if self._query else self._entries
         if [entry.key for entry in shown] == [entry.key for entry in self._shown]:
             changed = [at for at, (old, new) in enumerate(zip(self._shown, shown, strict=True)) if old != new]
             self._shown = list(shown)
@@ -88,7 +88,7 @@ class EntryDelegate(QStyledItemDelegate):
         self._theme, self._scale = theme, scale
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(100, max(round(ROW * self._scale), 2 * option.fontMetrics.height() + round(12 * self._scale)))
+        return QSize(100, max(round(ROW_HEIGHT * self._scale), 2 * option.fontMetrics.height() + round(12 * self._scale)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paints one row."""
@@ -118,13 +118,13 @@ class EntryDelegate(QStyledItemDelegate):
         font.setPixelSize(round(12 * scale))
         painter.setFont(font)
         right = upper.right()
-        for words, colour in ((entry.amount, theme.dim), (entry.mark, theme.accent)):
-            if words:
-                wide = painter.fontMetrics().horizontalAdvance(words)
+        for text, colour in ((entry.amount, theme.dim), (entry.mark, theme.accent)):
+            if text:
+                width = painter.fontMetrics().horizontalAdvance(text)
                 draw_text_in(
-                    painter, colour, QRect(right - wide, upper.top(), wide, upper.height()), Qt.AlignmentFlag.AlignVCenter, words
+                    painter, colour, QRect(right - width, upper.top(), width, upper.height()), Qt.AlignmentFlag.AlignVCenter, text
                 )
-                right -= wide + round(12 * scale)
+                right -= width + round(12 * scale)
         _line(painter, lower, entry.problem or entry.facts, QColor(theme.dim))
         font.setPixelSize(round(13 * scale))
         font.setWeight(QFont.Weight.Medium)
@@ -140,10 +140,10 @@ class EntryDelegate(QStyledItemDelegate):
 
 
 def _line(
-    painter: QPainter, area: QRect, words: str, colour: QColor, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
+    painter: QPainter, area: QRect, text: str, colour: QColor, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
 ) -> None:
     painter.setPen(colour)
-    line = painter.fontMetrics().elidedText(words.replace("\n", " "), mode, area.width())
+    line = painter.fontMetrics().elidedText(text.replace("\n", " "), mode, area.width())
     painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
 
 
@@ -152,16 +152,16 @@ class EntryList(QListView):
 
     Signals:
         chosen: (key) Enter or a double click. deleted: (key) the Delete key.
-        moved: (key) the current row has changed; empty for none.
+        current_changed: (key) the current row has changed; empty for none.
     """
 
     chosen = Signal(str)
     deleted = Signal(str)
-    moved = Signal(str)
+    current_changed = Signal(str)
 
-    def __init__(self, words: str, description: str, parent: QWidget | None = None) -> None:
+    def __init__(self, label: str, description: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        named(self, "entryList", words, description)
+        named(self, "entryList", label, description)
         self.entries = EntriesModel()
         self.delegate = EntryDelegate(self)
         self._key = ""
@@ -173,7 +173,7 @@ class EntryList(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.doubleClicked.connect(lambda index: self.chosen.emit(self.key))
-        self.selectionModel().currentChanged.connect(lambda *_: self._tell())
+        self.selectionModel().currentChanged.connect(lambda *_: self._emit_moved())
 
     @property
     def key(self) -> str:
@@ -181,23 +181,23 @@ class EntryList(QListView):
         entry = self.entries.at(self.currentIndex())
         return "" if entry is None else entry.key
 
-    def in_view(self) -> list[str]:
+    def visible_keys(self) -> list[str]:
         """Returns the keys of the visible rows."""
         inside = self.viewport().rect()
         first, last = self.indexAt(inside.topLeft()), self.indexAt(inside.bottomLeft())
-        after = last.row() + 1 if last.isValid() else self.entries.rowCount()
-        rows = (self.entries.at(self.entries.index(row)) for row in range(max(first.row(), 0), after))
+        end = last.row() + 1 if last.isValid() else self.entries.rowCount()
+        rows = (self.entries.at(self.entries.index(row)) for row in range(max(first.row(), 0), end))
         return [entry.key for entry in rows if entry is not None]
 
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Replaces the rows. The current row stays on its model, or moves to the first."""
         self.entries.show_entries(entries)
-        self._stay()
+        self._restore_current()
 
-    def set_words(self, words: str) -> None:
+    def set_query(self, query: str) -> None:
         """Shows only rows with these words."""
-        self.entries.set_words(words)
-        self._stay()
+        self.entries.set_query(query)
+        self._restore_current()
 
     def go_to(self, key: str) -> None:
         """Makes the row of a model current, if it is shown."""
@@ -205,16 +205,16 @@ class EntryList(QListView):
         if row is not None:
             self.setCurrentIndex(self.entries.index(row))
 
-    def _stay(self) -> None:
+    def _restore_current(self) -> None:
         row = self.entries.row_of(self._key) if self._key else None
         if self.entries.rowCount() and not self.currentIndex().isValid():
             self.setCurrentIndex(self.entries.index(row or 0))
-        self._tell()
+        self._emit_moved()
 
-    def _tell(self) -> None:
+    def _emit_moved(self) -> None:
         if self.key != self._key:
             self._key = self.key
-            self.moved.emit(self._key)
+            self.current_changed.emit(self._key)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier

@@ -25,15 +25,15 @@ from engine.rounds.codec import plain
 from engine.values.errors import DraftlightError
 from engine.values.wording import capitalised
 
-WORDS = (
+DESCRIPTION = (
     "A target that is too large for this machine can be split over several. Each needs the same version of Draftlight and the "
     "same model, and ssh has to reach it without asking for a password."
 )
 IN_USE = "These machines are in use. To change them, choose “this machine alone” first."
-ALL_GOOD = "These machines can share the target in use."
-ANY_OTHER = Host(LOOPBACK, ("192.0.2.1",))
+READY = "These machines can share the target in use."
+PLACEHOLDER_HOST = Host(LOOPBACK, ("192.0.2.1",))
 """This machine with a placeholder address, to validate another machine on its own."""
-FILES = "Files of hosts (*.json);;All files (*)"
+HOST_FILES = "Files of hosts (*.json);;All files (*)"
 
 
 class HostsPage(QWidget):
@@ -53,11 +53,13 @@ class HostsPage(QWidget):
         self._message = ""  # of the last action, until the next
         self._findings: tuple[Finding, ...] = ()
         self._testing = 0
-        self.where = _choice("Where targets run", (("this machine alone", False), ("all of these machines", True)))
-        self.how = _choice("How targets are split", (("a part of every layer", "tensor"), ("some of the layers", "pipeline")))
+        self.location = _choice("Where targets run", (("this machine alone", False), ("all of these machines", True)))
+        self.sharding = _choice(
+            "How targets are split", (("a part of every layer", "tensor"), ("some of the layers", "pipeline"))
+        )
         self.list = EntryList("Machines", "Delete removes the machine.")
         self.state = text_label("entryAbout", selectable=True)
-        self.own_address = _field("Address of this machine", "such as 10.0.0.1")
+        self.local_address = _field("Address of this machine", "such as 10.0.0.1")
         self.name = _field("Name for ssh", "Name for ssh, such as ada@studio2.local")
         self.address = _field("Its address", "Its address, such as 10.0.0.2")
         self.python = _field("Python on the other machines", "python3")
@@ -68,29 +70,31 @@ class HostsPage(QWidget):
         )
         self.remove = dialog_button("Remove", partial(self._remove, ""))
         self._arrange()
-        self.where.currentIndexChanged.connect(self._choose)
-        self.how.currentIndexChanged.connect(self._change_how)
-        self.own_address.editingFinished.connect(self._change_own)
-        self.python.editingFinished.connect(self._change_python)
+        self.location.currentIndexChanged.connect(self._set_split)
+        self.sharding.currentIndexChanged.connect(self._set_sharding)
+        self.local_address.editingFinished.connect(self._set_local_address)
+        self.python.editingFinished.connect(self._set_python)
         for edit in (self.name, self.address):
             edit.returnPressed.connect(self._add)
-            edit.textChanged.connect(lambda _: self._enable())
+            edit.textChanged.connect(lambda _: self._update_enabled())
         self.list.deleted.connect(self._remove)
-        self.list.moved.connect(lambda _: self._enable())
+        self.list.current_changed.connect(lambda _: self._update_enabled())
 
     def _arrange(self) -> None:
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(3)
         titles = ("Targets run on", "Each machine has", "Address of this machine", "Python on the others")
-        for place, (title, control) in enumerate(zip(titles, (self.where, self.how, self.own_address, self.python), strict=True)):
+        for index, (title, control) in enumerate(
+            zip(titles, (self.location, self.sharding, self.local_address, self.python), strict=True)
+        ):
             label = named(QLabel(title), "entryAbout")
             label.setContentsMargins(0, 4, 0, 0)
             label.setBuddy(control)
-            grid.addWidget(label, place // 2 * 2, place % 2)
-            grid.addWidget(control, place // 2 * 2 + 1, place % 2)
+            grid.addWidget(label, index // 2 * 2, index % 2)
+            grid.addWidget(control, index // 2 * 2 + 1, index % 2)
         in_column(
-            text_label("entryAbout", WORDS, selectable=True),
+            text_label("entryAbout", DESCRIPTION, selectable=True),
             grid,
             (self.list, 1),
             in_row((self.name, 3), (self.address, 2), self.add, spacing=8),
@@ -108,21 +112,21 @@ class HostsPage(QWidget):
     # Machines.
 
     @Slot()
-    def read(self) -> None:
+    def reload(self) -> None:
         """Shows the machines of the file, unless the user is editing an incomplete list."""
         if self._problem and self._cluster.size > 1:
             return
         try:
-            self._take(kept_cluster() or Cluster((Host(LOOPBACK),)), keep=False)
+            self._set_cluster(kept_cluster() or Cluster((Host(LOOPBACK),)), save=False)
         except DraftlightError as error:
             self._problem = str(error)
         self.refresh()
 
-    def _take(self, cluster: Cluster, keep: bool = True) -> None:
+    def _set_cluster(self, cluster: Cluster, save: bool = True) -> None:
         """Uses these machines, and saves them if they are valid."""
         self._cluster, self._findings, self._message = cluster, (), ""
         self._problem = _problem(cluster)
-        if keep:
+        if save:
             try:
                 if not self._problem:
                     write_hosts(hosts_path(), cluster)
@@ -137,45 +141,45 @@ class HostsPage(QWidget):
         """Updates everything."""
         cluster = self._cluster
         self.list.show_entries([self._entry(rank, host) for rank, host in enumerate(cluster.hosts)])
-        for box, value in ((self.where, self.in_use), (self.how, cluster.sharding)):
+        for box, value in ((self.location, self.in_use), (self.sharding, cluster.sharding)):
             box.blockSignals(True)
             box.setCurrentIndex(box.findData(value))
             box.blockSignals(False)
-        for field, text in ((self.own_address, ", ".join(cluster.hosts[0].ips)), (self.python, cluster.python)):
+        for field, text in ((self.local_address, ", ".join(cluster.hosts[0].ips)), (self.python, cluster.python)):
             if not field.hasFocus():  # the user may be typing
                 field.setText(text)
         if self._message:
-            words = self._message
+            text = self._message
         elif self._testing:
-            words = "Testing…"
+            text = "Testing…"
         elif self._problem:
-            words = self._problem
+            text = self._problem
         elif self.in_use:
-            words = IN_USE
+            text = IN_USE
         else:
-            words = "Test tells whether these machines can share the target in use."
+            text = "Test tells whether these machines can share the target in use."
         if self._findings:
-            words = " ".join(finding.words for finding in self._findings if finding.state != "good") or ALL_GOOD
-        self.state.setText(words)
-        self._enable()
+            text = " ".join(finding.words for finding in self._findings if finding.state != "good") or READY
+        self.state.setText(text)
+        self._update_enabled()
 
     def _entry(self, rank: int, host: Host) -> Entry:
         title = "This machine" if rank == 0 else host.ssh
         facts = ", ".join(host.ips) or "no address"
         found = [finding for finding in self._findings if finding.rank == rank]
         problem = next((finding.words for finding in found if finding.state == "bad"), "")
-        said = " · ".join((facts, *(finding.words for finding in found)))
+        details = " · ".join((facts, *(finding.words for finding in found)))
         is_ready = bool(found) and all(finding.state == "good" for finding in found)
-        return Entry(str(rank), title, said, mark="Ready" if is_ready else "", problem=problem)
+        return Entry(str(rank), title, details, mark="Ready" if is_ready else "", problem=problem)
 
-    def _enable(self) -> None:
-        free = not self.in_use and not self._testing
-        for control in (self.how, self.own_address, self.python, self.open, self.name, self.address):
-            control.setEnabled(free)
-        self.add.setEnabled(free and bool(self.name.text().strip() and self.address.text().strip()))
-        self.test.setEnabled(free and not self._problem)  # while in use, their memory and ports are taken
-        self.remove.setEnabled(free and self.list.key not in ("", "0"))
-        self.where.setEnabled(self.in_use or not self._problem)
+    def _update_enabled(self) -> None:
+        is_editable = not self.in_use and not self._testing
+        for control in (self.sharding, self.local_address, self.python, self.open, self.name, self.address):
+            control.setEnabled(is_editable)
+        self.add.setEnabled(is_editable and bool(self.name.text().strip() and self.address.text().strip()))
+        self.test.setEnabled(is_editable and not self._problem)  # while in use, their memory and ports are taken
+        self.remove.setEnabled(is_editable and self.list.key not in ("", "0"))
+        self.location.setEnabled(self.in_use or not self._problem)
 
     # Actions.
 
@@ -184,13 +188,13 @@ class HostsPage(QWidget):
         name, address = self.name.text().strip(), self.address.text().strip()
         if not self.add.isEnabled():
             return
-        made = Host(name, _addresses(address))
-        if problem := _problem(Cluster((ANY_OTHER, made))):
-            self._say(f"This machine cannot be added. {problem}")
+        host = Host(name, _addresses(address))
+        if problem := _problem(Cluster((PLACEHOLDER_HOST, host))):
+            self._show_message(f"This machine cannot be added. {problem}")
             return
         self.name.clear()
         self.address.clear()
-        self._take(replace(self._cluster, hosts=(*self._cluster.hosts, made)))
+        self._set_cluster(replace(self._cluster, hosts=(*self._cluster.hosts, host)))
         self.name.setFocus()
 
     @Slot(str)
@@ -198,64 +202,67 @@ class HostsPage(QWidget):
         rank = int(key or self.list.key or 0)
         if rank and not self.in_use:
             hosts = self._cluster.hosts
-            self._take(replace(self._cluster, hosts=hosts[:rank] + hosts[rank + 1 :]))
+            self._set_cluster(replace(self._cluster, hosts=hosts[:rank] + hosts[rank + 1 :]))
 
     @Slot()
     def _open(self) -> None:
-        chosen, _ = QFileDialog.getOpenFileName(self, "Open a file of hosts", "", FILES)
+        chosen, _ = QFileDialog.getOpenFileName(self, "Open a file of hosts", "", HOST_FILES)
         if chosen:
             try:
-                self._take(read_hosts(Path(chosen)))
+                self._set_cluster(read_hosts(Path(chosen)))
             except DraftlightError as error:
-                self._say(str(error))
+                self._show_message(str(error))
 
-    def _say(self, message: str) -> None:
+    def _show_message(self, message: str) -> None:
         self._message = message
         self.refresh()
 
     @Slot()
-    def _choose(self) -> None:
+    def _set_split(self) -> None:
         self._message = ""
-        self.split_requested.emit(self.where.currentData())
+        self.split_requested.emit(self.location.currentData())
         self.refresh()
 
     @Slot()
-    def _change_how(self) -> None:
-        self._take(replace(self._cluster, sharding=self.how.currentData()))
+    def _set_sharding(self) -> None:
+        self._set_cluster(replace(self._cluster, sharding=self.sharding.currentData()))
 
     @Slot()
-    def _change_own(self) -> None:
-        ips = _addresses(self.own_address.text())
+    def _set_local_address(self) -> None:
+        ips = _addresses(self.local_address.text())
         if ips != self._cluster.hosts[0].ips:
-            self._take(replace(self._cluster, hosts=(replace(self._cluster.hosts[0], ips=ips), *self._cluster.hosts[1:])))
+            self._set_cluster(replace(self._cluster, hosts=(replace(self._cluster.hosts[0], ips=ips), *self._cluster.hosts[1:])))
 
     @Slot()
-    def _change_python(self) -> None:
+    def _set_python(self) -> None:
         python = self.python.text().strip() or "python3"
         if python != self._cluster.python:
-            self._take(replace(self._cluster, python=python))
+            self._set_cluster(replace(self._cluster, python=python))
 
     @Slot()
     def _test(self) -> None:
         self._testing += 1
         self._message = ""
         self._findings = ()
-        asked, cluster, target = self._testing, self._cluster, self._settings().target
-        self._background.do(
-            lambda: check(cluster, target), partial(self._tested, asked), partial(self._untested, asked), "testing the machines"
+        request, cluster, target = self._testing, self._cluster, self._settings().target
+        self._background.run(
+            lambda: check(cluster, target),
+            partial(self._show_findings, request),
+            partial(self._show_failure, request),
+            "testing the machines",
         )
         self.refresh()
 
-    def _tested(self, asked: int, findings: list[Finding]) -> None:
-        if asked == self._testing:
+    def _show_findings(self, request: int, findings: list[Finding]) -> None:
+        if request == self._testing:
             self._testing = 0
             self._findings = tuple(findings)
             self.refresh()
 
-    def _untested(self, asked: int, error: DraftlightError) -> None:
-        if asked == self._testing:
+    def _show_failure(self, request: int, error: DraftlightError) -> None:
+        if request == self._testing:
             self._testing = 0
-            self._say(str(error))
+            self._show_message(str(error))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the list."""
@@ -280,11 +287,11 @@ def _addresses(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def _choice(words: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
-    box = named(choice_box(entries, min_characters=10), "purposeSelector", words)
+def _choice(label: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
+    box = named(choice_box(entries, min_characters=10), "purposeSelector", label)
     require_focus_for_wheel(box)
     return box
 
 
-def _field(words: str, example: str) -> QLineEdit:
-    return named(QLineEdit(placeholderText=example), "hostField", words)
+def _field(label: str, example: str) -> QLineEdit:
+    return named(QLineEdit(placeholderText=example), "hostField", label)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.library.background import Background
 from app.library.downloads import Downloads
-from app.library.entries import about_recommended, of_download, of_found, of_offer, of_recommended
+from app.library.entries import about_recommended, download_entry, found_entry, offer_text, recommended_entry
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
@@ -32,10 +32,13 @@ from engine.files.memory import available_memory
 from engine.values.errors import DraftlightError
 from engine.values.wording import size
 
-IDLE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
-GET, NEEDS_NETWORK = "Download… (needs the network)", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."
+IDLE_NOTE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
+DOWNLOAD_ONLINE, NETWORK_NOTE = (
+    "Download… (needs the network)",
+    "Needs the network: asks the Hugging Face Hub what can be downloaded of it.",
+)
 POPULAR = "Show the most downloaded"
-TYPED_MS, MOVED_MS = 400, 200
+SEARCH_DELAY_MS, LOOKUP_DELAY_MS = 400, 200
 """Milliseconds from a key press to the search, and from a row change to looking the row up."""
 
 
@@ -43,23 +46,23 @@ class HubPage(QWidget):
     """Lists the search results below the downloads. Nothing is sent to the Hub before the user searches.
 
     Args:
-        here: returns the repositories of which something is on this machine.
+        local_repositories: returns the repositories of which something is on this machine.
     """
 
-    def __init__(self, background: Background, downloads: Downloads, here: Callable[[], set[str]]) -> None:
+    def __init__(self, background: Background, downloads: Downloads, local_repositories: Callable[[], set[str]]) -> None:
         super().__init__()
-        self._background, self.downloads, self._here = background, downloads, here
+        self._background, self.downloads, self._local_repositories = background, downloads, local_repositories
         self._found: list[HubModel] = []
         self._offers: dict[str, list[Offer]] = {}
-        self._asked = 0
+        self._request = 0
         self._failure = ""
-        self._seeking = False
+        self._is_searching = False
         self._recommended = {model.repository: model for model in pairs.recommended()}
         self.list = EntryList(
             "Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download; Delete discards it."
         )
         self.search = SearchField("Search the Hugging Face Hub", self.list)
-        self.again = dialog_button(POPULAR, self.read, "Asks the Hugging Face Hub for the models that are downloaded most")
+        self.retry = dialog_button(POPULAR, self.search_hub, "Asks the Hugging Face Hub for the models that are downloaded most")
         self.title = named(ElidedLabel(), "entryTitle")
         self.state, self.about = text_label("entryAbout"), text_label("entryAbout")
         self.form = named(choice_box(), "offers", "Version to download")
@@ -74,17 +77,17 @@ class HubPage(QWidget):
             "Stored where huggingface_hub keeps it.",
         )
         self.sign_in = dialog_button("Sign in", self._sign_in)
-        self._signing_in = QWidget()
-        self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
-        self._typed.timeout.connect(self._search)
-        self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
-        self._moved.timeout.connect(self._look_up)
+        self._sign_in_row = QWidget()
+        self._search_timer = QTimer(self, singleShot=True, interval=SEARCH_DELAY_MS)
+        self._search_timer.timeout.connect(self._search)
+        self._lookup_timer = QTimer(self, singleShot=True, interval=LOOKUP_DELAY_MS)
+        self._lookup_timer.timeout.connect(self._look_up)
         self._arrange()
         self.search.changed.connect(self._search_changed)
-        self.list.moved.connect(self._show_chosen)
+        self.list.current_changed.connect(self._show_current)
         self.list.chosen.connect(self._download)
         self.list.deleted.connect(self._ask_to_discard)
-        self.form.currentIndexChanged.connect(self._show_chosen)
+        self.form.currentIndexChanged.connect(self._show_current)
         self.token.returnPressed.connect(self._sign_in)
         downloads.changed.connect(self.refresh)
         self.refresh()
@@ -93,15 +96,15 @@ class HubPage(QWidget):
     def _arrange(self) -> None:
         self.about.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.state.setAlignment(Qt.AlignmentFlag.AlignVCenter)
-        in_row((self.token, 1), self.sign_in, spacing=8, parent=self._signing_in)
+        in_row((self.token, 1), self.sign_in, spacing=8, parent=self._sign_in_row)
         in_column(
             self.search,
-            in_row((self.state, 1), self.again, spacing=8),
+            in_row((self.state, 1), self.retry, spacing=8),
             (self.list, 1),
             self.title,
             self.about,
             self.form,
-            self._signing_in,
+            self._sign_in_row,
             in_row(self.download, self.pause, self.discard, stretch(), self.page, spacing=8),
             spacing=8,
             parent=self,
@@ -112,89 +115,89 @@ class HubPage(QWidget):
     @Slot()
     def _search(self) -> None:
         if self.search.text().strip():
-            self.read()
+            self.search_hub()
         else:
-            self._asked += 1  # drops the results of a search still running
-            self._seeking, self._failure, self._found = False, "", []
+            self._request += 1  # drops the results of a search still running
+            self._is_searching, self._failure, self._found = False, "", []
             self.refresh()
             self._show_state()
 
     @Slot()
-    def read(self) -> None:
+    def search_hub(self) -> None:
         """Searches for the words in the field; without words, for the most downloaded models."""
-        self._asked += 1
-        self._seeking, self._failure = True, ""
-        asked, words = self._asked, self.search.text().strip()
-        self._background.do(
-            partial(hub.search, words), partial(self._show, asked), partial(self._failed, asked), "searching the Hub"
+        self._request += 1
+        self._is_searching, self._failure = True, ""
+        request, query = self._request, self.search.text().strip()
+        self._background.run(
+            partial(hub.search, query), partial(self._show, request), partial(self._show_failure, request), "searching the Hub"
         )
         self.refresh()
         self._show_state()
 
     @Slot(str)
     def _search_changed(self, _: str) -> None:
-        self._typed.start()
+        self._search_timer.start()
 
-    def look_for(self, repository: str) -> None:
+    def search_repository(self, repository: str) -> None:
         """Searches for one repository."""
-        self._typed.stop()
+        self._search_timer.stop()
         self.search.setText(repository)
-        self._typed.stop()
-        self.read()
+        self._search_timer.stop()
+        self.search_hub()
 
-    def _show(self, asked: int, found: list[HubModel]) -> None:
-        if asked == self._asked:
-            self._seeking, self._found = False, found
+    def _show(self, request: int, found: list[HubModel]) -> None:
+        if request == self._request:
+            self._is_searching, self._found = False, found
             self.refresh()
             self._show_state()
 
-    def _failed(self, asked: int, error: DraftlightError) -> None:
-        if asked == self._asked:
-            self._seeking, self._failure, self._found = False, str(error), []
+    def _show_failure(self, request: int, error: DraftlightError) -> None:
+        if request == self._request:
+            self._is_searching, self._failure, self._found = False, str(error), []
             self.refresh()
             self._show_state()
 
     def _show_state(self) -> None:
-        words = self.search.text().strip()
-        if self._seeking:
-            told = "Searching…"
+        query = self.search.text().strip()
+        if self._is_searching:
+            text = "Searching…"
         elif self._failure:
-            told = self._failure
-        elif words:
-            told = f"No model has “{words}” in its name." if not self._found else ""
+            text = self._failure
+        elif query:
+            text = f"No model has “{query}” in its name." if not self._found else ""
         else:
-            told = "The most downloaded models." if self._found else IDLE
-        self.state.setText(told)
-        self.state.setVisible(bool(told))
-        self.again.setText("Try again" if self._failure else POPULAR)
-        self.again.setVisible(bool(self._failure) or told == IDLE)
+            text = "The most downloaded models." if self._found else IDLE_NOTE
+        self.state.setText(text)
+        self.state.setVisible(bool(text))
+        self.retry.setText("Try again" if self._failure else POPULAR)
+        self.retry.setVisible(bool(self._failure) or text == IDLE_NOTE)
 
     @property
     def _is_idle(self) -> bool:
         """Whether no search was made, so that the list shipped with Draftlight is shown."""
-        return not (self._found or self._seeking or self._failure or self.search.text().strip())
+        return not (self._found or self._is_searching or self._failure or self.search.text().strip())
 
     @Slot()
     def refresh(self) -> None:
         """Updates the rows to the state of the downloads."""
-        states, here, free = self.downloads.states, self._here(), available_memory()
+        states, local, free = self.downloads.states, self._local_repositories(), available_memory()
         self.list.show_entries(
             [
-                *(of_download(name, state) for name, state in states.items()),
-                *(of_found(model, model.name in here) for model in self._found if model.name not in states),
+                *(download_entry(name, state) for name, state in states.items()),
+                *(found_entry(model, model.name in local) for model in self._found if model.name not in states),
                 *(
-                    of_recommended(model, model.repository in here, free)
+                    recommended_entry(model, model.repository in local, free)
                     for model in self._recommended.values()
                     if self._is_idle and model.repository not in states
                 ),
             ]
         )
-        self._show_chosen()
+        self._show_current()
 
     # The current model.
 
     @Slot()
-    def _show_chosen(self) -> None:
+    def _show_current(self) -> None:
         key = self.list.key
         state = self.downloads.states.get(key)
         offers = self._offers.get(key, [])
@@ -205,16 +208,16 @@ class HubPage(QWidget):
         self.discard.setVisible(state is not None)
         self.download.setVisible(not self.pause.isVisibleTo(self))
         self.form.setVisible(state is None and len(offers) > 1)
-        self._signing_in.setVisible(state is not None and bool(state.page))
+        self._sign_in_row.setVisible(state is not None and bool(state.page))
         if state is not None:
             self.download.setText("Try again" if state.phase == "failed" else "Resume")
             self.download.setEnabled(state.phase in ("paused", "failed"))
-            self.about.setText(state.words)
+            self.about.setText(state.description)
             return
         recommended = self._recommended.get(key) if self._is_idle else None
-        self.download.setToolTip("" if recommended is None else NEEDS_NETWORK)
+        self.download.setToolTip("" if recommended is None else NETWORK_NOTE)
         if recommended is not None:
-            self.download.setText(GET)
+            self.download.setText(DOWNLOAD_ONLINE)
             self.download.setEnabled(True)
             self.about.setText(about_recommended(recommended))
             return
@@ -227,7 +230,7 @@ class HubPage(QWidget):
             self.about.setText(f"This model cannot be used. {model.problem}")
         elif key not in self._offers:
             self.about.setText("Looking up what can be downloaded…")
-            self._moved.start()
+            self._lookup_timer.start()
         elif not offers:
             self.about.setText("It has neither safetensors for mlx-lm nor GGUF files.")
         else:
@@ -235,7 +238,7 @@ class HubPage(QWidget):
 
     def _fill(self, offers: list[Offer]) -> None:
         free = available_memory()
-        titles = [of_offer(offer, free) for offer in offers]
+        titles = [offer_text(offer, free) for offer in offers]
         if titles != [self.form.itemText(at) for at in range(self.form.count())]:
             self.form.blockSignals(True)
             self.form.clear()
@@ -245,43 +248,46 @@ class HubPage(QWidget):
             self.form.blockSignals(False)
         offer = offers[max(0, self.form.currentIndex())]
         self.download.setEnabled(not offer.problem)
-        several = f"There are {len(offers)} versions. More bits keep more of the model, and take more memory."
-        self.about.setText(titles[0] if len(offers) == 1 else several)
+        summary = f"There are {len(offers)} versions. More bits keep more of the model, and take more memory."
+        self.about.setText(titles[0] if len(offers) == 1 else summary)
 
     @Slot()
     def _look_up(self) -> None:
         key = self.list.key
         if key and key not in self._offers and key not in self.downloads.states:
-            self._background.do(
-                partial(hub.offers, key), partial(self._looked_up, key), partial(self._not_looked_up, key), "asking the Hub"
+            self._background.run(
+                partial(hub.offers, key),
+                partial(self._show_offers, key),
+                partial(self._show_lookup_failure, key),
+                "asking the Hub",
             )
 
-    def _looked_up(self, key: str, offers: list[Offer]) -> None:
+    def _show_offers(self, key: str, offers: list[Offer]) -> None:
         self._offers[key] = offers
-        self._show_chosen()
+        self._show_current()
 
-    def _not_looked_up(self, key: str, error: DraftlightError) -> None:
+    def _show_lookup_failure(self, key: str, error: DraftlightError) -> None:
         if key == self.list.key:
             self.about.setText(str(error))
 
     def _download(self, key: str = "") -> None:
         key = key or self.list.key
-        self._back_to_list()
+        self._focus_list()
         if key in self.downloads.states:
             self.downloads.start(key)
         elif self._is_idle and key in self._recommended:
-            self.look_for(key)
+            self.search_repository(key)
         elif (offers := self._offers.get(key)) and self.download.isEnabled():
             name = offers[max(0, self.form.currentIndex())].name
             self.downloads.start(name)
             self.list.go_to(name)
 
-    def _back_to_list(self) -> None:
+    def _focus_list(self) -> None:
         """Focuses the list: a button that disappears passes the focus to the next one, which would be Discard."""
         self.list.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _pause(self) -> None:
-        self._back_to_list()
+        self._focus_list()
         self.downloads.pause(self.list.key)
 
     def _ask_to_discard(self, key: str = "") -> None:
@@ -290,10 +296,10 @@ class HubPage(QWidget):
         if state is None or not state.done:
             self._discard(key)
             return
-        more = f"The {size(state.done)} downloaded so far will be deleted."
+        details = f"The {size(state.done)} downloaded so far will be deleted."
         if state.phase == "running":
-            more += " If you pause the download instead, it can go on later."
-        question = DiscardQuestion(self, f"Discard the download of {key}?", more, "Keep")
+            details += " If you pause the download instead, it can go on later."
+        question = DiscardQuestion(self, f"Discard the download of {key}?", details, "Keep")
         question.discard_button.clicked.connect(partial(self._discard, key))
         question.open()
 
@@ -309,16 +315,19 @@ class HubPage(QWidget):
         if token.strip():
             self.token.clear()
             self.sign_in.setEnabled(False)
-            self._background.do(
-                partial(hub.sign_in, token), partial(self._signed_in, key), partial(self._not_signed_in, key), "signing in"
+            self._background.run(
+                partial(hub.sign_in, token),
+                partial(self._finish_sign_in, key),
+                partial(self._show_sign_in_failure, key),
+                "signing in",
             )
 
-    def _signed_in(self, key: str, _: object) -> None:
+    def _finish_sign_in(self, key: str, _: object) -> None:
         self.sign_in.setEnabled(True)
-        self._back_to_list()
+        self._focus_list()
         self.downloads.start(key)
 
-    def _not_signed_in(self, key: str, error: DraftlightError) -> None:
+    def _show_sign_in_failure(self, key: str, error: DraftlightError) -> None:
         self.sign_in.setEnabled(True)
         if key == self.list.key:
             self.about.setText(str(error))
@@ -330,5 +339,5 @@ class HubPage(QWidget):
 
     def stop(self) -> None:
         """Stops lookups: the window is closing."""
-        self._typed.stop()
-        self._moved.stop()
+        self._search_timer.stop()
+        self._lookup_timer.stop()

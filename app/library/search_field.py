@@ -18,15 +18,15 @@ class SearchField(QLineEdit):
 
     changed = Signal(str)
 
-    def __init__(self, words: str, below: QListView) -> None:
+    def __init__(self, label: str, list_view: QListView) -> None:
         super().__init__()
-        named(self, "modelSearch", words, "Down goes to what was found.")
-        self.setPlaceholderText(words)
+        named(self, "modelSearch", label, "Down goes to what was found.")
+        self.setPlaceholderText(label)
         self.setClearButtonEnabled(True)
-        self._below = below
-        self.textChanged.connect(self._tell)
+        self._list_view = list_view
+        self.textChanged.connect(self._emit_changed)
 
-    def _tell(self, text: str) -> None:
+    def _emit_changed(self, text: str) -> None:
         self.changed.emit(text.strip())
 
     def event(self, event: QEvent) -> bool:
@@ -41,6 +41,6 @@ class SearchField(QLineEdit):
         if event.key() == Qt.Key.Key_Escape and self.text():
             self.clear()
         elif event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._below.setFocus(Qt.FocusReason.TabFocusReason)
+            self._list_view.setFocus(Qt.FocusReason.TabFocusReason)
         else:
             super().keyPressEvent(event)

@@ -162,7 +162,7 @@ class SidePanel(QWidget):
         if self.page in self._stale_pages:
             self._stale_pages.discard(self.page)
             self.pages[self.page].refresh()
-        if self.rules.marks and "rules" in self._stale_pages:
+        if self.rules.shows_marks and "rules" in self._stale_pages:
             self._stale_pages.discard("rules")
             self.rules.refresh()
 

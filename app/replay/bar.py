@@ -31,8 +31,8 @@ TIMING_NOTES: dict[Timing, str] = {
     "even": "Every round takes the same time: half a second at speed 1.",
 }
 
-CLOSE, CLOSE_SHORT = "Back to the conversation", "Back"
-LEAST_ROOM = 150
+CLOSE_TITLE, CLOSE_TITLE_SHORT = "Back to the conversation", "Back"
+MIN_WIDTH = 150
 """Minimum pixels at text scale 1 for the slider and for the trace's name, including the gaps in their rows."""
 
 
@@ -45,11 +45,13 @@ class ScrubSlider(QSlider):
         self.setPageStep(10)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        place, handle = event.position(), self._handle()
-        if event.button() == Qt.MouseButton.LeftButton and not handle.contains(place.toPoint()):
-            room = max(1, self.width() - handle.width())
+        position, handle = event.position(), self._handle()
+        if event.button() == Qt.MouseButton.LeftButton and not handle.contains(position.toPoint()):
+            groove_width = max(1, self.width() - handle.width())
             self.setValue(
-                QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), round(place.x() - handle.width() / 2), room)
+                QStyle.sliderValueFromPosition(
+                    self.minimum(), self.maximum(), round(position.x() - handle.width() / 2), groove_width
+                )
             )
             # Between two rounds, the handle is not exactly below the pointer, and Qt would treat the click as one beside it.
             event = QMouseEvent(
@@ -79,7 +81,7 @@ class ReplayBar(QWidget):
         moved: (rounds shown) jump to a position.
         speed_chosen: (factor).
         timing_chosen: (timing).
-        left: back to the conversation.
+        close_requested: back to the conversation.
     """
 
     toggled = Signal()
@@ -87,7 +89,7 @@ class ReplayBar(QWidget):
     moved = Signal(int)
     speed_chosen = Signal(float)
     timing_chosen = Signal(str)
-    left = Signal()
+    close_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,8 +98,8 @@ class ReplayBar(QWidget):
         self._theme: Theme | None = None
         self._scale = 1.0
         self._end = 0
-        self._place = _Place(0, 0, 0.0, 0.0)
-        self._narrow = False
+        self._position = _Position(0, 0, 0.0, 0.0)
+        self._is_narrow = False
         self.start = self._button("to-start", "Go to start (Home)", lambda: self.moved.emit(0))
         self.back = self._button("step-back", "Previous round (,)", lambda: self.stepped.emit(-1))
         self.play = self._button("play", "Play (Space)", self.toggled.emit)
@@ -106,7 +108,7 @@ class ReplayBar(QWidget):
         self.end = self._button("to-end", "Go to end (End)", lambda: self.moved.emit(self._end))
         self.slider = ScrubSlider()
         self.slider.valueChanged.connect(self.moved)
-        self.place = named(QLabel(), "replayPlace", "Round and time")
+        self.position = named(QLabel(), "replayPlace", "Round and time")
         self.name = named(ElidedLabel(), "replayName", "Trace")
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.speed = _choice("Speed", [(f"{speed:g}×", speed) for speed in SPEEDS])
@@ -115,16 +117,18 @@ class ReplayBar(QWidget):
         self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
         require_focus_for_wheel(self.slider, self.speed, self.timing)
-        self.close_button = named(push_button(CLOSE, "replayClose", self.left), label=CLOSE, tip="Close the replay (Esc)")
+        self.close_button = named(
+            push_button(CLOSE_TITLE, "replayClose", self.close_requested), label=CLOSE_TITLE, tip="Close the replay (Esc)"
+        )
         self._arrange()
 
-    def _button(self, drawing: str, words: str, act: Callable[[], object]) -> QToolButton:
-        return icon_button(drawing, words, act)
+    def _button(self, icon_name: str, label: str, on_click: Callable[[], object]) -> QToolButton:
+        return icon_button(icon_name, label, on_click)
 
     def _arrange(self) -> None:
         self.frame = named(QFrame(), "composerFrame")
         in_column(
-            in_row(self.start, self.back, self.play, self.forward, self.end, 8, (self.slider, 1), 10, self.place, spacing=2),
+            in_row(self.start, self.back, self.play, self.forward, self.end, 8, (self.slider, 1), 10, self.position, spacing=2),
             in_row((self.name, 1), self.timing, self.speed, self.close_button, spacing=8),
             spacing=6,
             margins=(12, 8, 12, 9),
@@ -134,10 +138,10 @@ class ReplayBar(QWidget):
 
     def show_trace(self, name: str, note: str, player: Player) -> None:
         """Shows a newly opened trace; `note` says what the file lacks."""
-        words = f"{name} · {note}" if note else name
-        self.name.setText(words)
-        self.name.setToolTip(f"<p>{escape(words)}</p>")
-        self.name.setAccessibleDescription(words)
+        text = f"{name} · {note}" if note else name
+        self.name.setText(text)
+        self.name.setToolTip(f"<p>{escape(text)}</p>")
+        self.name.setAccessibleDescription(text)
         self._end = player.count
         self.slider.blockSignals(True)
         self.slider.setRange(0, player.count)
@@ -150,18 +154,18 @@ class ReplayBar(QWidget):
         self.slider.blockSignals(True)
         self.slider.setValue(player.shown)
         self.slider.blockSignals(False)
-        self._place = _Place(player.shown, player.count, player.seconds, player.total_seconds)
-        self.place.setText(self._place.words(self._narrow))
-        self.place.setAccessibleDescription(self._place.words())
-        self.slider.setAccessibleDescription(self._place.words())
+        self._position = _Position(player.shown, player.count, player.seconds, player.total_seconds)
+        self.position.setText(self._position.text(self._is_narrow))
+        self.position.setAccessibleDescription(self._position.text())
+        self.slider.setAccessibleDescription(self._position.text())
         self.timing.setCurrentIndex(TIMINGS.index(player.timing))
         self.timing.setToolTip(TIMING_NOTES[player.timing])
         self.speed.setCurrentIndex(SPEEDS.index(player.speed))
         self.back.setEnabled(player.shown > 0)
-        self.forward.setEnabled(not player.at_end)
-        drawing, title = ("pause", "Pause (Space)") if player.playing else ("play", "Play (Space)")
-        if self.play.property("drawing") != drawing:
-            self.play.setProperty("drawing", drawing)
+        self.forward.setEnabled(not player.is_at_end)
+        icon_name, title = ("pause", "Pause (Space)") if player.is_playing else ("play", "Play (Space)")
+        if self.play.property("drawing") != icon_name:
+            self.play.setProperty("drawing", icon_name)
             self.play.setToolTip(title)
             self.play.setAccessibleName(title)
             if self._theme is not None:
@@ -175,30 +179,30 @@ class ReplayBar(QWidget):
         size = round(22 * scale)
         self.play.setIconSize(QSize(size, size))
 
-    def set_column(self, left: int, width: int, whole: int) -> None:
+    def set_column(self, left: int, width: int, total_width: int) -> None:
         """Aligns the frame with the transcript's column."""
-        self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 16)
+        self.margins.setContentsMargins(max(10, left - 14), 6, max(10, total_width - left - width - 14), 16)
         self._fit()
 
     def _fit(self) -> None:
         """Shortens the texts if the slider or the trace's name would have too little room."""
-        at_end, words, button = self._place.at_end(), self.place.fontMetrics(), self.close_button
-        in_full = button.fontMetrics().horizontalAdvance(CLOSE) - button.fontMetrics().horizontalAdvance(button.text())
+        end, metrics, button = self._position.end(), self.position.fontMetrics(), self.close_button
+        title_growth = button.fontMetrics().horizontalAdvance(CLOSE_TITLE) - button.fontMetrics().horizontalAdvance(button.text())
         buttons = (self.start, self.back, self.play, self.forward, self.end)
-        beside_slider = sum(part.sizeHint().width() for part in buttons) + words.horizontalAdvance(at_end.words())
-        beside_name = sum(part.sizeHint().width() for part in (self.timing, self.speed, button)) + in_full
+        slider_row = sum(part.sizeHint().width() for part in buttons) + metrics.horizontalAdvance(end.text())
+        name_row = sum(part.sizeHint().width() for part in (self.timing, self.speed, button)) + title_growth
         outer = self.margins.contentsMargins()
-        room = self.width() - outer.left() - outer.right() - max(beside_slider, beside_name)
-        self._narrow = room < round(LEAST_ROOM * self._scale)
-        self.place.setText(self._place.words(self._narrow))
-        self.place.setMinimumWidth(words.horizontalAdvance(at_end.words(self._narrow)) + 4)
-        button.setText(CLOSE_SHORT if self._narrow else CLOSE)
+        available = self.width() - outer.left() - outer.right() - max(slider_row, name_row)
+        self._is_narrow = available < round(MIN_WIDTH * self._scale)
+        self.position.setText(self._position.text(self._is_narrow))
+        self.position.setMinimumWidth(metrics.horizontalAdvance(end.text(self._is_narrow)) + 4)
+        button.setText(CLOSE_TITLE_SHORT if self._is_narrow else CLOSE_TITLE)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
 
-    def take_key(self, event: QKeyEvent) -> bool:
+    def handle_key(self, event: QKeyEvent) -> bool:
         """Handles the replay keys; returns False for any other key."""
         if event.modifiers() & ~(Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier):
             return False
@@ -216,12 +220,12 @@ class ReplayBar(QWidget):
         return True
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not self.take_key(event):
+        if not self.handle_key(event):
             super().keyPressEvent(event)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Position:
     """The position of a replay: rounds shown and in all, seconds elapsed and in all."""
 
     shown: int
@@ -229,11 +233,11 @@ class _Place:
     seconds: float
     total: float
 
-    def at_end(self) -> _Place:
+    def end(self) -> _Position:
         """Returns the end position, whose text is the longest."""
-        return _Place(self.count, self.count, self.total, self.total)
+        return _Position(self.count, self.count, self.total, self.total)
 
-    def words(self, short: bool = False) -> str:
+    def text(self, short: bool = False) -> str:
         """Returns round and time in words, shorter if requested."""
         if short:
             return f"{self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)}"

@@ -39,7 +39,7 @@ TIMINGS: tuple[Timing, ...] = get_args(Timing)
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 EVEN_SECONDS = 0.5
 """Seconds per round under even timing at speed 1: long enough to read it."""
-KEPT_EVERY = 1000
+SNAPSHOT_INTERVAL = 1000
 """Number of rounds between snapshots of a long answer, from which it can be rebuilt after a step back."""
 REPLAY_RUN = -1
 """A run id that the engine never uses."""
@@ -50,7 +50,7 @@ class Player:
 
     Attributes:
         shown: number of shown rounds, 0 to `count`.
-        playing: whether `advance` shows further rounds.
+        is_playing: whether `advance` shows further rounds.
         speed: factor on time; timing: recorded times, or the same time for each round.
     """
 
@@ -62,7 +62,7 @@ class Player:
         }
         self.count = len(rounds)
         self.shown = 0
-        self.playing = False
+        self.is_playing = False
         self.speed = 1.0
         self.timing: Timing = "recorded"
         self._clock = self._end_of(self.shown)
@@ -78,21 +78,21 @@ class Player:
         return self._ends["recorded"][-1] if self.count else 0.0
 
     @property
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Whether every round is shown, so that Play would restart."""
         return self.shown >= self.count
 
     def play(self) -> None:
         """Plays on, from the start if the end is shown."""
-        if self.at_end:
-            self.go(0)
-        self.playing = self.count > 0
+        if self.is_at_end:
+            self.go_to(0)
+        self.is_playing = self.count > 0
 
     def pause(self) -> None:
         """Pauses at the shown round; `play` continues from there."""
-        self.playing = False
+        self.is_playing = False
 
-    def go(self, shown: int) -> None:
+    def go_to(self, shown: int) -> None:
         """Shows a number of rounds, limited to those there are."""
         self.shown = max(0, min(self.count, shown))
         self._clock = self._end_of(self.shown)
@@ -100,7 +100,7 @@ class Player:
     def step(self, rounds: int) -> None:
         """Pauses and moves by a number of rounds, possibly negative."""
         self.pause()
-        self.go(self.shown + rounds)
+        self.go_to(self.shown + rounds)
 
     def set_speed(self, speed: float) -> None:
         """Sets the speed from the shown round on; 2 is twice as fast as `timing` says."""
@@ -113,12 +113,12 @@ class Player:
 
     def advance(self, seconds: float) -> bool:
         """Advances the time; returns whether further rounds are shown. Pauses at the end."""
-        if not self.playing:
+        if not self.is_playing:
             return False
         self._clock += seconds * self.speed
         before, self.shown = self.shown, max(self.shown, bisect_right(self._ends[self.timing], self._clock))
-        if self.at_end:
-            self.playing = False
+        if self.is_at_end:
+            self.is_playing = False
         return self.shown != before
 
     def _end_of(self, shown: int) -> float:
@@ -139,10 +139,10 @@ class Replay:
         self._prompt, history = _conversation(trace)
         self._options = options_of(trace)
         self._changes = [change for entry in trace.changes if (change := _change(entry)) is not None]
-        self.turns = [*history, Turn(self._prompt, self._fresh())]
+        self.turns = [*history, Turn(self._prompt, self._new_answer())]
         self.shown = 0
-        self._kept: dict[int, Answer] = {}
-        self._keeping = False
+        self._snapshots: dict[int, Answer] = {}
+        self._takes_snapshots = False
 
     @property
     def answer(self) -> Answer:
@@ -160,17 +160,17 @@ class Replay:
         A step back replaces the answer and regrows it: from empty the first time, later from the nearest snapshot.
         """
         if shown < self.shown:
-            self._keeping = True
-            self.shown = max((place for place in self._kept if place <= shown), default=0)
-            self.turns[-1] = Turn(self._prompt, _twin(self._kept[self.shown]) if self.shown else self._fresh())
+            self._takes_snapshots = True
+            self.shown = max((count for count in self._snapshots if count <= shown), default=0)
+            self.turns[-1] = Turn(self._prompt, _copy_answer(self._snapshots[self.shown]) if self.shown else self._new_answer())
         if not self.answer.rules:
-            read, path = prompt_tokens(self.trace), str(self.trace.path)
+            prompt_ids, path = prompt_tokens(self.trace), str(self.trace.path)
             prompt = self.trace.part("prompt")
-            self._tell(
+            self._apply(
                 RunStarted(
                     REPLAY_RUN,
                     self._options,
-                    read,
+                    prompt_ids,
                     self._drafter(),
                     path,
                     self.trace.given_text,
@@ -179,16 +179,16 @@ class Replay:
                     dropped=foreign.whole(prompt.get("dropped")) or 0,
                 )
             )
-            self._tell(PrefillProgress(REPLAY_RUN, read, read))
-        due = len([change for change in self._changes if change.index < self.shown])
+            self._apply(PrefillProgress(REPLAY_RUN, prompt_ids, prompt_ids))
+        next_change = len([change for change in self._changes if change.index < self.shown])
         for round_ in self.trace.rounds[self.shown : shown]:
-            while due < len(self._changes) and self._changes[due].index <= round_.index:
-                self._tell(self._changes[due])
-                due += 1
-            self._tell(RoundFinished(REPLAY_RUN, round_, self._first_token()))
-            place = round_.index + 1
-            if self._keeping and place % KEPT_EVERY == 0 and place not in self._kept:
-                self._kept[place] = _twin(self.answer)
+            while next_change < len(self._changes) and self._changes[next_change].index <= round_.index:
+                self._apply(self._changes[next_change])
+                next_change += 1
+            self._apply(RoundFinished(REPLAY_RUN, round_, self._first_token()))
+            count = round_.index + 1
+            if self._takes_snapshots and count % SNAPSHOT_INTERVAL == 0 and count not in self._snapshots:
+                self._snapshots[count] = _copy_answer(self.answer)
         self.shown = min(shown, len(self.trace.rounds))
         if self.shown == len(self.trace.rounds):
             self._end()
@@ -198,10 +198,10 @@ class Replay:
         summary = self.trace.summary or {}
         finish, error = summary.get("finish"), summary.get("error")
         if isinstance(error, str):
-            self._tell(RunFailed(REPLAY_RUN, error))
+            self._apply(RunFailed(REPLAY_RUN, error))
         elif finish in FINISHES:
             figures = self.answer.tally.summary
-            self._tell(
+            self._apply(
                 RunFinished(
                     run_id=REPLAY_RUN,
                     finish=finish,
@@ -216,38 +216,38 @@ class Replay:
         else:
             self.answer.state = "finished"
 
-    def _fresh(self) -> Answer:
+    def _new_answer(self) -> Answer:
         model = foreign.text(self.trace.part("target").get("name")) or "Answer"
         answer = Answer(options=self._options, drafter=self._drafter(), submitted=0.0, model=model)
         answer.run_id = REPLAY_RUN
         answer.shows_thought = False
         return answer
 
-    def _tell(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         self._session.apply(event)
 
     def _first_token(self) -> float | None:
         return _number((self.trace.summary or {}).get("seconds_to_first_token"))
 
     def _drafter(self) -> str:
-        told = next((round.drafter for round in self.trace.rounds), NO_DRAFTER)
-        return foreign.text(self.trace.part("drafter").get("name")) or told
+        used = next((round.drafter for round in self.trace.rounds), NO_DRAFTER)
+        return foreign.text(self.trace.part("drafter").get("name")) or used
 
 
 def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
     """Returns the last prompt and the turns before it. System messages are not turns."""
     turns: list[Turn] = []
-    asked: str | None = None
+    prompt: str | None = None
     for role, text in trace.messages:
         if role == "user":
-            asked = text
-        elif role == "assistant" and asked is not None:
-            turns.append(Turn(asked, _earlier(text)))
-            asked = None
-    return asked or "", turns
+            prompt = text
+        elif role == "assistant" and prompt is not None:
+            turns.append(Turn(prompt, _earlier_answer(text)))
+            prompt = None
+    return prompt or "", turns
 
 
-def _twin(answer: Answer) -> Answer:
+def _copy_answer(answer: Answer) -> Answer:
     """Copies an answer so that both can grow independently. Immutable pieces and rounds are shared."""
     text = copy.copy(answer.text)
     for name, value in vars(answer.text).items():
@@ -262,7 +262,7 @@ def _twin(answer: Answer) -> Answer:
     )
 
 
-def _earlier(text: str) -> Answer:
+def _earlier_answer(text: str) -> Answer:
     """Returns an answer of which only the text is known."""
     answer = Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, model="Earlier answer", state="finished")
     answer.text.begin(text)

@@ -34,7 +34,7 @@ from engine.types import ExpectedRule, Proposal, Round
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
-TOP = QModelIndex()
+ROOT_INDEX = QModelIndex()
 NEIGHBOURS = 4
 """Number of neighbouring tokens shown on either side."""
 SIGNS = {"accepts": "+", "rejects": "−", "proposes another": "≠"}
@@ -47,23 +47,23 @@ class ChangeRow:
     Attributes:
         sign: whether the rule accepts the proposal, rejects it, or proposes another token.
         before, token, after: the proposal and the text around it.
-        words: what changes; figures: the values compared.
+        description: what changes; figures: the values compared.
     """
 
     sign: str
     before: str
     token: str
     after: str
-    words: str
+    description: str
     figures: str
 
     @property
-    def spoken(self) -> str:
+    def accessible_text(self) -> str:
         """The text for screen readers and tooltips."""
-        return f"“{self.token}” {self.words}. {self.figures}."
+        return f"“{self.token}” {self.description}. {self.figures}."
 
 
-def row_of(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeRow:
+def change_row(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeRow:
     """Returns a change in words and figures."""
     at = verdict.spot.at
     round_ = answer.rounds[verdict.spot.round]
@@ -72,7 +72,7 @@ def row_of(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeR
         figures = f"target draws {token_name(verdict.drawn, round_, at)}"
     else:
         values = (("p", verdict.p), ("q", verdict.q), ("p/q", verdict.ratio), ("coin", verdict.coin))
-        figures = "   ".join(f"{name} {_digits(value)}" for name, value in values if value is not None)
+        figures = "   ".join(f"{name} {_format(value)}" for name, value in values if value is not None)
     first = max(0, round_.index - NEIGHBOURS)
     before = [*_texts(*answer.rounds[first : round_.index]), *_texts(round_)[:at]]
     later = answer.rounds[round_.index + 1 : round_.index + 1 + NEIGHBOURS]
@@ -96,7 +96,7 @@ def _name(proposal: Proposal) -> str:
     return visible(proposal.text, proposal.bytes, within_text=True).strip()
 
 
-def _digits(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.3f}" if value < 10 else f"{value:,.3g}"
 
 
@@ -109,7 +109,7 @@ class ChangeModel(QAbstractListModel):
         self._rule: ExpectedRule = "rejection"
         self._changes: list[TokenVerdict] = []
 
-    def begin(self, answer: Answer | None, rule: ExpectedRule) -> None:
+    def reset(self, answer: Answer | None, rule: ExpectedRule) -> None:
         """Clears the list for another answer or rule."""
         self.beginResetModel()
         self._answer, self._rule, self._changes = answer, rule, []
@@ -119,11 +119,11 @@ class ChangeModel(QAbstractListModel):
         """Appends changes of the same answer."""
         if changes:
             count = len(self._changes)
-            self.beginInsertRows(TOP, count, count + len(changes) - 1)
+            self.beginInsertRows(ROOT_INDEX, count, count + len(changes) - 1)
             self._changes += changes
             self.endInsertRows()
 
-    def rowCount(self, parent: Index = TOP) -> int:
+    def rowCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() else len(self._changes)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
@@ -131,15 +131,15 @@ class ChangeModel(QAbstractListModel):
         if not index.isValid():
             return None
         if role in (Role.DisplayRole, Role.AccessibleTextRole):
-            return self.row(index.row()).spoken
+            return self.row(index.row()).accessible_text
         if role == Role.ToolTipRole:
-            return plain_tip(self.row(index.row()).spoken)
+            return plain_tip(self.row(index.row()).accessible_text)
         return None
 
     def row(self, index: int) -> ChangeRow:
         """Returns the displayed content of a change."""
         assert self._answer is not None
-        return row_of(self._answer, self._rule, self._changes[index])
+        return change_row(self._answer, self._rule, self._changes[index])
 
     def change_at(self, index: int) -> TokenVerdict:
         """Returns the change in a row."""
@@ -154,8 +154,8 @@ class ChangeModel(QAbstractListModel):
                 low = middle + 1
             else:
                 high = middle
-        found = low < len(self._changes) and self._changes[low].spot.round == place.round
-        return low if found and self._changes[low].spot.at == place.proposal else None
+        is_found = low < len(self._changes) and self._changes[low].spot.round == place.round
+        return low if is_found and self._changes[low].spot.at == place.proposal else None
 
 
 class ChangeDelegate(QStyledItemDelegate):
@@ -165,15 +165,15 @@ class ChangeDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self.theme: Theme | None = None
         self.scale = 1.0
-        self._font = self._small = QFont()
+        self._font = self._small_font = QFont()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies colours and fonts."""
         self.theme, self.scale = theme, scale
-        self._font, self._small = themes.body_font(scale), themes.body_font(scale, 12)
+        self._font, self._small_font = themes.body_font(scale), themes.body_font(scale, 12)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        lines = QFontMetrics(self._font).height() + 2 * QFontMetrics(self._small).height()
+        lines = QFontMetrics(self._font).height() + 2 * QFontMetrics(self._small_font).height()
         return QSize(0, lines + round(15 * self.scale))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -198,35 +198,35 @@ class ChangeDelegate(QStyledItemDelegate):
         painter.setFont(self._font)
         draw_text(painter, theme.text, QPoint(left, baseline), row.sign)
         inner = left + round(18 * self.scale)
-        self._token(painter, row, inner, right, baseline, metrics)
-        small = QFontMetrics(self._small)
-        painter.setFont(self._small)
-        for words, colour in ((row.words, theme.text), (row.figures, theme.dim)):
+        self._draw_token(painter, row, inner, right, baseline, metrics)
+        small = QFontMetrics(self._small_font)
+        painter.setFont(self._small_font)
+        for text, colour in ((row.description, theme.text), (row.figures, theme.dim)):
             baseline += small.height() + round(1 * self.scale)
             draw_text(
-                painter, colour, QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner)
+                painter, colour, QPoint(inner, baseline), small.elidedText(text, Qt.TextElideMode.ElideRight, right - inner)
             )
         if state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QColor(theme.accent))
             painter.drawRect(area.adjusted(0, 0, -1, -1))
         painter.restore()
 
-    def _token(self, painter: QPainter, row: ChangeRow, left: int, right: int, baseline: int, metrics: QFontMetrics) -> None:
+    def _draw_token(self, painter: QPainter, row: ChangeRow, left: int, right: int, baseline: int, metrics: QFontMetrics) -> None:
         assert self.theme is not None
-        room = right - left
-        token = metrics.elidedText(row.token, Qt.TextElideMode.ElideRight, room // 2)
-        wide = metrics.horizontalAdvance(token)
+        available = right - left
+        token = metrics.elidedText(row.token, Qt.TextElideMode.ElideRight, available // 2)
+        width = metrics.horizontalAdvance(token)
         gap = metrics.horizontalAdvance(" ")
-        before = metrics.elidedText(row.before.lstrip(), Qt.TextElideMode.ElideLeft, (room - wide) // 2)
+        before = metrics.elidedText(row.before.lstrip(), Qt.TextElideMode.ElideLeft, (available - width) // 2)
         painter.setPen(QColor(self.theme.dim))
         x = left
         if before:
             painter.drawText(QPoint(x, baseline), before)
             x += metrics.horizontalAdvance(before) + gap
         draw_text(painter, self.theme.text, QPoint(x, baseline), token)
-        box = QRect(x, baseline - metrics.ascent(), wide, metrics.height()).toRectF()
+        box = QRect(x, baseline - metrics.ascent(), width, metrics.height()).toRectF()
         draw_bracket(painter, box, self.theme)
-        x += wide + gap
+        x += width + gap
         draw_text(
             painter,
             self.theme.dim,
@@ -235,7 +235,7 @@ class ChangeDelegate(QStyledItemDelegate):
         )
 
 
-STEPS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End)
+STEP_KEYS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End)
 
 
 class ChangeList(QListView):
@@ -248,7 +248,7 @@ class ChangeList(QListView):
         self.delegate = ChangeDelegate(self)
         self.cursor_place = cursor
         self.turn = 0
-        self._steered = False  # whether a key moved the cursor
+        self._pointed_by_key = False  # whether a key moved the cursor
         self.setModel(self.changes)
         self.setItemDelegate(self.delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -258,7 +258,7 @@ class ChangeList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.changes.rowsInserted.connect(self.updateGeometry)
-        self.entered.connect(self._entered)
+        self.entered.connect(self._point_at)
         cursor.pinned.connect(self._pinned)
 
     def sizeHint(self) -> QSize:
@@ -284,7 +284,7 @@ class ChangeList(QListView):
         return Place(self.turn, spot.round, spot.at)
 
     @Slot(QModelIndex)
-    def _entered(self, index: QModelIndex) -> None:
+    def _point_at(self, index: QModelIndex) -> None:
         self.cursor_place.point(self.place_of(index))
 
     @Slot(object)
@@ -312,16 +312,16 @@ class ChangeList(QListView):
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             place = self.place_of(self.currentIndex())
             self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
-        elif event.key() in STEPS:
+        elif event.key() in STEP_KEYS:
             if self.cursor_place.place is not None:  # without a place, the first key highlights the current row
                 super().keyPressEvent(event)
-            self._steered = True
+            self._pointed_by_key = True
             self.cursor_place.point(self.place_of(self.currentIndex()))
         else:
             super().keyPressEvent(event)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        if self._steered:
-            self._steered = False
+        if self._pointed_by_key:
+            self._pointed_by_key = False
             self.cursor_place.leave()

@@ -21,7 +21,7 @@ Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
 LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-TOP = QModelIndex()
+ROOT_INDEX = QModelIndex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ def _time(part: str) -> Callable[[Round], Value]:
 
 
 def _expected_column(rule: Rule) -> TableColumn:
-    words = (
+    explanation = (
         f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round; "
         "in a tree, for a single draw."
     )
-    return TableColumn(f"E {rule}", words, lambda round_: mean_expected(round_, rule), "0.000", 3)
+    return TableColumn(f"E {rule}", explanation, lambda round_: mean_expected(round_, rule), "0.000", 3)
 
 
-def _time_column(part: str, words: str) -> TableColumn:
-    return TableColumn(f"{part} ms", words + " Known only for rounds timed by phase.", _time(part), "verify ms", 1)
+def _time_column(part: str, explanation: str) -> TableColumn:
+    return TableColumn(f"{part} ms", explanation + " Known only for rounds timed by phase.", _time(part), "verify ms", 1)
 
 
 COLUMNS = (
@@ -108,13 +108,13 @@ class RoundModel(QAbstractTableModel):
     It sorts the rounds itself: a proxy model would query ten thousand values several times each, which would block the window.
 
     Attributes:
-        lit: index of the highlighted round, None if there is none; `lit_colour` is its background.
+        highlighted: index of the highlighted round, None if there is none; `highlight_colour` is its background.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.lit: int | None = None
-        self.lit_colour = QColor()
+        self.highlighted: int | None = None
+        self.highlight_colour = QColor()
         self._answer: Answer | None = None
         self._order: list[int] = []  # indices of rounds, row by row
         self._column, self._descending = 0, False
@@ -128,18 +128,18 @@ class RoundModel(QAbstractTableModel):
             self._order = self._sorted(range(len(rounds)))
             self.endResetModel()
         elif new := range(len(self._order), len(rounds)):
-            self._grow(new)
+            self._insert(new)
 
-    def _grow(self, new: range) -> None:
+    def _insert(self, new: range) -> None:
         """Inserts new rounds: at the end if the table is in round order, else where the sorting places them."""
         if self._column == 0 and not self._descending:
-            self.beginInsertRows(TOP, new.start, new.stop - 1)
+            self.beginInsertRows(ROOT_INDEX, new.start, new.stop - 1)
             self._order.extend(new)
             self.endInsertRows()
             return
         for index in new:
             row = bisect_right(self._order, self._key(index), key=self._key)
-            self.beginInsertRows(TOP, row, row)
+            self.beginInsertRows(ROOT_INDEX, row, row)
             self._order.insert(row, index)
             self.endInsertRows()
 
@@ -165,7 +165,7 @@ class RoundModel(QAbstractTableModel):
         if value is None:
             return True, index
         if self._descending:
-            return False, _Reversed(value)
+            return False, _ReverseOrder(value)
         return False, value
 
     def _sorted(self, indices: range | list[int]) -> list[int]:
@@ -186,10 +186,10 @@ class RoundModel(QAbstractTableModel):
 
     # Qt model.
 
-    def rowCount(self, parent: Index = TOP) -> int:
+    def rowCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() else len(self._order)
 
-    def columnCount(self, parent: Index = TOP) -> int:
+    def columnCount(self, parent: Index = ROOT_INDEX) -> int:
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
@@ -198,8 +198,8 @@ class RoundModel(QAbstractTableModel):
             return COLUMNS[index.column()].text(self.round_at(index.row()))
         if role == Role.TextAlignmentRole:
             return LEFT if isinstance(COLUMNS[index.column()].value(self.round_at(index.row())), str) else RIGHT
-        if role == Role.BackgroundRole and self.lit is not None and self._order[index.row()] == self.lit:
-            return self.lit_colour
+        if role == Role.BackgroundRole and self.highlighted is not None and self._order[index.row()] == self.highlighted:
+            return self.highlight_colour
         return None
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole) -> Any:
@@ -214,7 +214,7 @@ class RoundModel(QAbstractTableModel):
         return None
 
 
-class _Reversed:
+class _ReverseOrder:
     """A value with reversed order, so that equal ones keep the order of the rounds."""
 
     __slots__ = ("value",)
@@ -222,7 +222,7 @@ class _Reversed:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __lt__(self, other: _Reversed) -> bool:
+    def __lt__(self, other: _ReverseOrder) -> bool:
         return bool(other.value < self.value)
 
 

@@ -49,23 +49,23 @@ class RoundTable(QTableView):
         self.setSortingEnabled(True)
         self.setMouseTracking(True)
         self._at_end, self._turn = True, 0
-        self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.verticalScrollBar().rangeChanged.connect(self._stretched)
-        self.entered.connect(self._entered)
-        self.selectionModel().currentRowChanged.connect(self._walked)
+        self.verticalScrollBar().valueChanged.connect(self._note_scroll)
+        self.verticalScrollBar().rangeChanged.connect(self._keep_end_in_view)
+        self.entered.connect(self._point_at)
+        self.selectionModel().currentRowChanged.connect(self._point_at_current)
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies font, row height and highlight colour, and fits each column to its widest sample."""
         self.setFont(themes.body_font(scale))
-        self.rounds.lit_colour = QColor(theme.raised)
+        self.rounds.highlight_colour = QColor(theme.raised)
         self.verticalHeader().setMinimumSectionSize(1)
         self.verticalHeader().setDefaultSectionSize(round(25 * scale))
         metrics = self.fontMetrics()
         for column, kind in enumerate(COLUMNS):
-            widest = max(metrics.horizontalAdvance(kind.sample), metrics.horizontalAdvance(f"{kind.title} ↑"))
-            self.setColumnWidth(column, widest + round(14 * scale))
+            width = max(metrics.horizontalAdvance(kind.sample), metrics.horizontalAdvance(f"{kind.title} ↑"))
+            self.setColumnWidth(column, width + round(14 * scale))
 
     def refresh(self) -> None:
         """Adds the new rounds of the answer."""
@@ -75,12 +75,12 @@ class RoundTable(QTableView):
             self._pinned(self.cursor_place.pin_place)
 
     @Slot()
-    def _scrolled(self) -> None:
+    def _note_scroll(self) -> None:
         bar = self.verticalScrollBar()
         self._at_end = bar.value() >= bar.maximum()
 
     @Slot()
-    def _stretched(self) -> None:
+    def _keep_end_in_view(self) -> None:
         """Keeps the newest row in view if it was in view."""
         header, bar = self.horizontalHeader(), self.verticalScrollBar()
         if self._at_end and header.sortIndicatorSection() == 0 and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder:
@@ -95,13 +95,13 @@ class RoundTable(QTableView):
         return None if place is None or place.turn != self.shown.turn else self.rounds.row_of(place.round)
 
     @Slot(QModelIndex)
-    def _entered(self, index: QModelIndex) -> None:
+    def _point_at(self, index: QModelIndex) -> None:
         self.cursor_place.point(self._place_of(index))
 
     @Slot(object)
     def _moved(self, place: Place | None) -> None:
-        rows = [self.rounds.row_of(self.rounds.lit) if self.rounds.lit is not None else None, self._row_of(place)]
-        self.rounds.lit = place.round if place is not None and rows[1] is not None else None
+        rows = [self.rounds.row_of(self.rounds.highlighted) if self.rounds.highlighted is not None else None, self._row_of(place)]
+        self.rounds.highlighted = place.round if place is not None and rows[1] is not None else None
         if self.isVisible():
             for row in rows:
                 if row is not None:
@@ -118,20 +118,20 @@ class RoundTable(QTableView):
         self.scrollTo(index)
 
     @Slot(QModelIndex, QModelIndex)
-    def _walked(self, current: QModelIndex, _: QModelIndex) -> None:
+    def _point_at_current(self, current: QModelIndex, _: QModelIndex) -> None:
         if self.hasFocus():
             self.cursor_place.point(self._place_of(current))
 
     # Rows.
 
-    def selected_rounds(self) -> list[int]:
+    def selected_rows(self) -> list[int]:
         """Returns the selected rows, from the top."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     @Slot()
     def copy(self) -> None:
         """Copies the selected rows, or all if none are selected, to the clipboard as tab-separated lines."""
-        rows = self.selected_rounds() or range(self.rounds.rowCount())
+        rows = self.selected_rows() or range(self.rounds.rowCount())
         if rows:
             QGuiApplication.clipboard().setText(tab_separated([self.rounds.round_at(row) for row in rows]))
 
@@ -160,18 +160,18 @@ class RoundTable(QTableView):
         menu = QMenu(self)
         menu.addAction("Copy rows", self.copy).setEnabled(self.rounds.rowCount() > 0)
         menu.addAction("Select all", self.selectAll).setEnabled(self.rounds.rowCount() > 0)
-        by = menu.addMenu("Sort by")
+        sort_menu = menu.addMenu("Sort by")
         for column, kind in enumerate(COLUMNS):
-            by.addAction(kind.title).setData(column)
-        by.triggered.connect(lambda action: self.sort_by(action.data()))
+            sort_menu.addAction(kind.title).setData(column)
+        sort_menu.triggered.connect(lambda action: self.sort_by(action.data()))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 
     def sort_by(self, column: int) -> None:
         """Sorts the rows by a column; a second call reverses the order."""
         header = self.horizontalHeader()
-        again = header.sortIndicatorSection() == column and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
-        self.sortByColumn(column, Qt.SortOrder.DescendingOrder if again else Qt.SortOrder.AscendingOrder)
+        is_repeated = header.sortIndicatorSection() == column and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
+        self.sortByColumn(column, Qt.SortOrder.DescendingOrder if is_repeated else Qt.SortOrder.AscendingOrder)
 
 
 class TablePage(QWidget):
@@ -196,8 +196,8 @@ class TablePage(QWidget):
         """Adds the new rounds of the answer."""
         self.table.refresh()
         count, answer = self.table.rounds.rowCount(), self.table.shown.answer
-        waiting = NO_ROUNDS_YET if answer is None else answer.waiting_words
-        self.note.setText(amount(count, "round") if count else waiting)
+        empty_text = NO_ROUNDS_YET if answer is None else answer.waiting_words
+        self.note.setText(amount(count, "round") if count else empty_text)
         self.copy_button.setEnabled(count > 0)
 
     def set_look(self, theme: Theme, scale: float) -> None:

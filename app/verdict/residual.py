@@ -15,14 +15,14 @@ from engine.types import RATIO_RULES, Proposal, Round
 
 TOP = 5
 """Maximum number of alternatives that a round records; if there are fewer, the list is complete."""
-LEAST_MASS = 1e-3
+MIN_MASS = 1e-3
 """Mass below which the rounding of the recorded values dominates."""
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Share below which tokens are omitted, unless drawn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ResidualShare:
     """A token of the residual with bounds of its share; they are equal if the share is known."""
 
     id: int
@@ -31,15 +31,15 @@ class Left:
     high: float
 
     @property
-    def words(self) -> str:
-        """The share to two decimals, as "low to high" if the bounds differ, or that it is below `LEAST_SHARE`."""
-        if self.high < LEAST_SHARE:
-            return f"< {LEAST_SHARE}"
+    def text(self) -> str:
+        """The share to two decimals, as "low to high" if the bounds differ, or that it is below `MIN_SHARE`."""
+        if self.high < MIN_SHARE:
+            return f"< {MIN_SHARE}"
         low, high = f"{self.low:.2f}", f"{self.high:.2f}"
         return low if low == high else f"{low} to {high}"
 
 
-def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
+def residual_after(round_: Round, spot: Spot, greedy: bool) -> tuple[ResidualShare, ...]:
     """Returns the residual at the position of a rejected proposal, most likely token first; empty if the rule draws from none.
 
     It contains the tokens among the target's alternatives, and the drawn token. After several choices of a tree it is unknown.
@@ -51,21 +51,21 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
         return ()
     weight = block_weight(round_) if round_.rule == "block" else 1.0
     mass = 1 - round_.expected[spot.at].rejection
-    if weight is None or weight < 1 or mass < LEAST_MASS:
+    if weight is None or weight < 1 or mass < MIN_MASS:
         return ()
-    listed = [(entry.id, visible_candidate(entry), entry.probability) for entry in rejected.target_top]
+    candidates = [(entry.id, visible_candidate(entry), entry.probability) for entry in rejected.target_top]
     drawn = round_.emitted[spot.at] if spot.at < len(round_.emitted) else None
-    if drawn is not None and drawn.p is not None and all(drawn.id != token for token, _, _ in listed):
-        listed.append((drawn.id, visible(drawn.text, drawn.bytes), drawn.p))
+    if drawn is not None and drawn.p is not None and all(drawn.id != token for token, _, _ in candidates):
+        candidates.append((drawn.id, visible(drawn.text, drawn.bytes), drawn.p))
     shares = []
-    for token, words, p in listed:
-        least, most = draft_probability(rejected, token)
-        low, high = (min(1.0, max(0.0, p - q) / mass) for q in (most, least))
-        if high >= LEAST_SHARE or (drawn is not None and token == drawn.id):
-            shares.append(Left(token, words, low, high))
-    known = sum(left.low for left in shares)
-    shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # they sum to 1
-    return tuple(sorted(shares, key=lambda left: -left.low - left.high))
+    for token, text, p in candidates:
+        q_low, q_high = draft_probability(rejected, token)
+        low, high = (min(1.0, max(0.0, p - q) / mass) for q in (q_high, q_low))
+        if high >= MIN_SHARE or (drawn is not None and token == drawn.id):
+            shares.append(ResidualShare(token, text, low, high))
+    low_sum = sum(share.low for share in shares)
+    shares = [replace(share, high=max(share.low, min(share.high, 1 - low_sum + share.low))) for share in shares]  # they sum to 1
+    return tuple(sorted(shares, key=lambda share: -share.low - share.high))
 
 
 def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:
@@ -77,5 +77,5 @@ def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:
         return known, known
     if len(rejected.draft_top) < TOP:
         return 0.0, 0.0
-    rest = max(0.0, 1 - sum(entry.probability for entry in rejected.draft_top))
-    return 0.0, min(rejected.draft_top[-1].probability, rest)
+    remainder = max(0.0, 1 - sum(entry.probability for entry in rejected.draft_top))
+    return 0.0, min(rejected.draft_top[-1].probability, remainder)

@@ -11,14 +11,14 @@ from typing import Literal
 
 from app.look.wording import RULE_TITLES
 from app.session.session import Answer
-from app.verdict.residual import Left, draft_probability, left_after
+from app.verdict.residual import ResidualShare, draft_probability, residual_after
 from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, visible, visible_candidate, where_proposed
 from engine.lens.token_reasons import decision, limitations
 from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]
-STATE_WORDS: dict[Kind, str] = {
+STATE_NAMES: dict[Kind, str] = {
     "accepted": "accepted",
     "rejected": "rejected",
     "unjudged": "unjudged",
@@ -33,12 +33,12 @@ class Figure:
     """One line of figures.
 
     Attributes:
-        words: the displayed value; note: its meaning, if it needs an explanation.
+        text: the displayed value; note: its meaning, if it needs an explanation.
         share: 0 to 1 for a bar, None for none. side: the model it belongs to.
     """
 
     name: str
-    words: str
+    text: str
     note: str = ""
     share: float | None = None
     side: Side = ""
@@ -64,7 +64,7 @@ class Verdict:
 
     Attributes:
         token: the text with visible white space; data: its bytes in hexadecimal; id: in the target's vocabulary.
-        where: its round, its position in the round, and its absolute position.
+        location: its round, its position in the round, and its absolute position.
         decision: one or two sentences on why it has its status.
         target, draft: the most likely tokens of each model, most likely first.
         residual: the distribution that the correction was drawn from, as far as it is known; only after a rejection with a
@@ -77,37 +77,37 @@ class Verdict:
     token: str
     data: str
     id: int
-    where: str
+    location: str
     decision: str
     figures: tuple[Figure, ...]
     target: tuple[Alternative, ...]
     draft: tuple[Alternative, ...]
-    residual: tuple[Left, ...]
+    residual: tuple[ResidualShare, ...]
     expected: tuple[tuple[str, float], ...]
     unknown: tuple[str, ...]
 
     @property
     def state(self) -> str:
         """The status of the token, as the word used by card and screen reader."""
-        return STATE_WORDS[self.kind]
+        return STATE_NAMES[self.kind]
 
     @property
     def brief(self) -> str:
         """A short summary, for a screen reader that moves from token to token."""
-        figures = ", ".join(f"{figure.name} {figure.words}" for figure in self.figures if figure.side)
-        return ", ".join(part for part in (spoken(self.token), self.state, figures) if part)
+        figures = ", ".join(f"{figure.name} {figure.text}" for figure in self.figures if figure.side)
+        return ", ".join(part for part in (speakable(self.token), self.state, figures) if part)
 
     def text(self) -> str:
         """Returns the whole card as plain text."""
-        lines = [f"“{self.token}” {self.state}. {self.where}.", f"Token {self.id}, bytes {self.data or 'none'}."]
-        lines += [f"{figure.name} {figure.words}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
+        lines = [f"“{self.token}” {self.state}. {self.location}.", f"Token {self.id}, bytes {self.data or 'none'}."]
+        lines += [f"{figure.name} {figure.text}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
         lines.append(self.decision)
         for title, side in (("Target's most likely", self.target), ("Drafter's most likely", self.draft)):
             if side:
-                entries = (f"“{entry.token}” {probability(entry.probability)}{_marked(entry)}" for entry in side)
+                entries = (f"“{entry.token}” {probability(entry.probability)}{_marks_suffix(entry)}" for entry in side)
                 lines.append(f"{title}: {', '.join(entries)}.")
         if self.residual:
-            lines.append(f"Residual: {', '.join(f'“{left.token}” {left.words}' for left in self.residual)}.")
+            lines.append(f"Residual: {', '.join(f'“{share.token}” {share.text}' for share in self.residual)}.")
         if self.expected:
             entries = (f"{rule} {probability(value)}" for rule, value in self.expected)
             lines.append(f"Expected acceptance here: {', '.join(entries)}.")
@@ -126,7 +126,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
     judged, place = judged_at(round_, spot), place_of(round_, spot)
     target_top = judged.target_top if judged is not None else token.target_top
     draft_top = () if judged is None else judged.draft_top
-    stands = round_.emitted[place].id if place < len(round_.emitted) else None
+    in_text = round_.emitted[place].id if place < len(round_.emitted) else None
     proposed = () if judged is None else tuple(choice.id for choice in round_.choices(place))
     expected = round_.expected[spot.at] if spot.at < len(round_.expected) else None
     return Verdict(
@@ -134,18 +134,18 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         token=visible(token.text, token.bytes),
         data=token.bytes.hex(" ").upper(),
         id=token.id,
-        where=_where(round_, spot),
+        location=_location(round_, spot),
         decision=decision(round_, spot, greedy),
         figures=_figures(round_, spot, answer.options.temperature, near_ties.limit(answer.logits, answer.options.kv_bits)),
-        target=_alternatives(target_top, proposed, stands),
-        draft=_alternatives(draft_top, proposed, stands),
-        residual=left_after(round_, spot, greedy),
+        target=_alternatives(target_top, proposed, in_text),
+        draft=_alternatives(draft_top, proposed, in_text),
+        residual=residual_after(round_, spot, greedy),
         expected=() if expected is None else tuple((RULE_TITLES[rule], getattr(expected, rule)) for rule in EXPECTED_RULES),
         unknown=limitations(round_, spot, greedy),
     )
 
 
-def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
+def tokens_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
     """Returns the ids of the answer's tokens before a position, which a branch there keeps. None if the answer never had that
     text."""
     if answer.request is None or not 0 <= spot.round < len(answer.rounds):
@@ -153,11 +153,11 @@ def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
     round_ = answer.rounds[spot.round]
     if spot.at >= len(round_.emitted) or (not spot.own and round_.proposals[spot.at].status == "unjudged"):
         return None
-    before = (token.id for earlier in answer.rounds[: spot.round] for token in earlier.emitted)
-    return (*answer.request.given, *before, *(token.id for token in round_.emitted[: spot.at]))
+    earlier_tokens = (token.id for earlier in answer.rounds[: spot.round] for token in earlier.emitted)
+    return (*answer.request.given, *earlier_tokens, *(token.id for token in round_.emitted[: spot.at]))
 
 
-def _where(round_: Round, spot: Spot) -> str:
+def _location(round_: Round, spot: Spot) -> str:
     if not spot.own:
         place = where_proposed(round_, spot.at)
     elif round_.emitted[spot.at].origin == "correction":
@@ -175,54 +175,54 @@ def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tupl
     if spot.own:
         emitted = round_.emitted[spot.at]
         token: Proposal | Emitted = emitted
-        least, q = (None, None) if judged is None or judged.q is None else draft_probability(judged, emitted.id)
+        q_low, q = (None, None) if judged is None or judged.q is None else draft_probability(judged, emitted.id)
         target_top = judged.target_top if judged else emitted.target_top
     else:
         token = round_.proposals[spot.at]
-        least, q, target_top = token.q, token.q, token.target_top
-    found = []
-    if q is not None and q == least:
-        found.append(Figure("Draft q", probability(q), share=q, side="draft"))
+        q_low, q, target_top = token.q, token.q, token.target_top
+    figures = []
+    if q is not None and q == q_low:
+        figures.append(Figure("Draft q", probability(q), share=q, side="draft"))
     elif q is not None:
-        found.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
+        figures.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
     if token.p is not None:
         unjudged = isinstance(token, Proposal) and token.status == "unjudged"
-        note = "after the proposals before it" if unjudged else rank_words(token.id, target_top)
-        found.append(Figure("Target p", probability(token.p), note, token.p, "target"))
+        note = "after the proposals before it" if unjudged else rank_text(token.id, target_top)
+        figures.append(Figure("Target p", probability(token.p), note, token.p, "target"))
     if q and token.p is not None and not spot.own:
-        found.append(Figure("p / q", ratio(token.p / q)))
-    found += _rule_figures(round_, spot, temperature, near)
+        figures.append(Figure("p / q", ratio(token.p / q)))
+    figures += _rule_figures(round_, spot, temperature, near)
     if isinstance(token, Emitted) and token.entropy is not None:
-        found.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
-    return tuple(found)
+        figures.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
+    return tuple(figures)
 
 
 def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) -> list[Figure]:
     """Returns the values that the rule used (acceptance probability, coin, margin) and the filters' border. Gaps of less than
     `near` logits are near-ties."""
-    found = []
+    figures = []
     greedy = temperature == 0
     if not spot.own:
         proposal = round_.proposals[spot.at]
         if proposal.acceptance is not None and not greedy:
             note = "after the choices before it" if proposal.rank else "given this token"
             note = "given the block" if round_.rule == "block" else note
-            found.append(Figure("Chance to accept", probability(proposal.acceptance), note, proposal.acceptance))
+            figures.append(Figure("Chance to accept", probability(proposal.acceptance), note, proposal.acceptance))
         if proposal.coin is not None:
-            found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
+            figures.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
     unjudged = not spot.own and round_.proposals[spot.at].status == "unjudged"
-    stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
-    if stands is not None and stands.margin is not None:
+    emitted = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
+    if emitted is not None and emitted.margin is not None:
         scores = "logit" if greedy else "score"
-        is_near = near_ties.in_logits(stands.margin, temperature) < near
+        is_near = near_ties.in_logits(emitted.margin, temperature) < near
         note = f"near-tie of the two best {scores}s" if is_near else f"best {scores} minus second best"
-        is_lower_bound = near_ties.is_lower_bound(stands.margin, temperature)
-        size = f"≥ {stands.margin:.3g}" if is_lower_bound else ratio(stands.margin)
-        found.append(Figure("Margin", size, note))
-    if stands is not None and stands.border is not None:
-        note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"
-        found.append(Figure("Border", ratio(stands.border), note))
-    return found
+        is_lower_bound = near_ties.is_lower_bound(emitted.margin, temperature)
+        size = f"≥ {emitted.margin:.3g}" if is_lower_bound else ratio(emitted.margin)
+        figures.append(Figure("Margin", size, note))
+    if emitted is not None and emitted.border is not None:
+        note = "near-tie with a filter's limit" if emitted.border < near else "from being filtered out"
+        figures.append(Figure("Border", ratio(emitted.border), note))
+    return figures
 
 
 def _alternatives(top: tuple[Candidate, ...], proposed: Sequence[int], stands: int | None) -> tuple[Alternative, ...]:
@@ -237,14 +237,14 @@ def _alternatives(top: tuple[Candidate, ...], proposed: Sequence[int], stands: i
     )
 
 
-def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
+def rank_text(token: int, top: tuple[Candidate, ...]) -> str:
     """Returns the rank of a token among the target's most likely ones, of which a round records at most five."""
     if not top:
         return ""
-    place = next((place for place, entry in enumerate(top, start=1) if entry.id == token), None)
-    if place is None:
+    rank = next((rank for rank, entry in enumerate(top, start=1) if entry.id == token), None)
+    if rank is None:
         return "not in the top five" if len(top) >= 5 else "cannot be drawn"
-    return ("most likely", "2nd most likely", "3rd most likely", "4th most likely", "5th most likely")[place - 1]
+    return ("most likely", "2nd most likely", "3rd most likely", "4th most likely", "5th most likely")[rank - 1]
 
 
 def probability(value: float) -> str:
@@ -258,18 +258,18 @@ def probability(value: float) -> str:
 
 def ratio(value: float) -> str:
     """Formats a quotient or a margin with about three digits, in scientific notation if decimals would read 0."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _small(value)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _with_decimals(value)
 
 
-def spoken(token: str) -> str:
+def speakable(token: str) -> str:
     """Replaces visible white space by words, since screen readers would skip the symbols."""
-    words = {"·": " space ", "⏎": " line break ", "⇥": " tab "}
-    return " ".join("".join(words.get(letter, letter) for letter in token).split())
+    names = {"·": " space ", "⏎": " line break ", "⇥": " tab "}
+    return " ".join("".join(names.get(letter, letter) for letter in token).split())
 
 
-def _marked(entry: Alternative) -> str:
+def _marks_suffix(entry: Alternative) -> str:
     return f" ({', '.join(entry.marks)})" if entry.marks else ""
 
 
-def _small(value: float) -> str:
+def _with_decimals(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1e}"

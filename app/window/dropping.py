@@ -121,7 +121,7 @@ class DropHandler(QObject):
 
     def _inspect(self, paths: Sequence[Path]) -> None:
         """Uses these files and folders according to their contents, or explains what can be dropped."""
-        self._models.background.do(
+        self._models.background.run(
             lambda: [inspect(path) for path in paths],
             self._use,
             lambda error: self._banner.show_message(str(error)),

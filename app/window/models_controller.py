@@ -39,7 +39,7 @@ class ModelsController(QObject):
         self._look: tuple[Theme, float] | None = None
         self.background = Background(self)
         self.downloads = Downloads(self.background, self)
-        self.downloads.arrived.connect(self._report_download)
+        self.downloads.completed.connect(self._report_download)
         self.dialog: ModelsDialog | None = None
         self._fetched_for: dict[str, str] = {}
         chat.said.connect(self.show_message)
@@ -56,7 +56,7 @@ class ModelsController(QObject):
             self.dialog.machine.fetch_requested.connect(self._fetch_for)
             self.dialog.hosts.split_requested.connect(partial(self._chat.change, "split"))
             self._chat.link.checked.connect(self.dialog.machine.show_check)
-            self.downloads.look()
+            self.downloads.find_unfinished()
             if self._look is not None:
                 self.dialog.set_look(*self._look)
         self.dialog.show()
@@ -98,7 +98,7 @@ class ModelsController(QObject):
         """Shows the dialog with models disabled that cannot be used as "target" or "drafter"."""
         self.open()
         if self.dialog is not None:
-            self.dialog.machine.ask_for(kind)
+            self.dialog.machine.set_purpose(kind)
             self.dialog.tabs.setCurrentIndex(0)
 
     @Slot(str, str)
@@ -153,7 +153,7 @@ class ModelsController(QObject):
         else:
             self._banner.show_action("Use it", partial(self._use, "target", path))
         if self.dialog is not None:
-            self.dialog.machine.read()
+            self.dialog.machine.reload()
 
     @Slot()
     def _mark_used(self) -> None:

@@ -62,7 +62,7 @@ class ReplayController(QObject):
         self.bar.moved.connect(self.go_to)
         self.bar.speed_chosen.connect(self._set_speed)
         self.bar.timing_chosen.connect(self._set_timing)
-        self.bar.left.connect(self.leave)
+        self.bar.close_requested.connect(self.leave)
         for target in (window, self._composer.edit.viewport(), self._transcript):
             target.installEventFilter(self)  # for the keys of a replay
 
@@ -111,7 +111,7 @@ class ReplayController(QObject):
         missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
         note, player = PAUSED_NOTE if trace.rounds else NO_ROUNDS, self.player
         self._banner.show_message(
-            f"{missing}{note}", "note", lambda: self.player is player and player.shown == 0 and not player.playing
+            f"{missing}{note}", "note", lambda: self.player is player and player.shown == 0 and not player.is_playing
         )
 
     @Slot()
@@ -140,14 +140,14 @@ class ReplayController(QObject):
         """Toggles between playing and paused."""
         if self.player is None:
             return
-        if self.player.playing:
+        if self.player.is_playing:
             self._pause()
             self._show()
-            announce(self.bar, f"Paused. {self.bar.place.text()}")
+            announce(self.bar, f"Paused. {self.bar.position.text()}")
             return
         self.player.play()
         self._last = self.clock()
-        if self.player.playing:
+        if self.player.is_playing:
             self._timer.start()
             self._transcript.follow()
         self._show()
@@ -159,13 +159,13 @@ class ReplayController(QObject):
             self._pause()
             self.player.step(rounds)
             self._show()
-            announce(self.bar, self.bar.place.text())
+            announce(self.bar, self.bar.position.text())
 
     @Slot(int)
     def go_to(self, shown: int) -> None:
         """Moves to a number of shown rounds; a playing replay continues from there."""
         if self.player is not None:
-            self.player.go(shown)
+            self.player.go_to(shown)
             self._show()
 
     @Slot()
@@ -176,9 +176,9 @@ class ReplayController(QObject):
         now = self.clock()
         moved = self.player.advance(now - self._last)
         self._last = now
-        if not self.player.playing:
+        if not self.player.is_playing:
             self._timer.stop()
-        if moved or not self.player.playing:
+        if moved or not self.player.is_playing:
             self._show()
 
     def stop(self) -> None:
@@ -217,7 +217,7 @@ class ReplayController(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
             key = Qt.Key(event.key())
-            return key not in (Qt.Key.Key_Home, Qt.Key.Key_End) and self.bar.take_key(event)  # those two scroll
+            return key not in (Qt.Key.Key_Home, Qt.Key.Key_End) and self.bar.handle_key(event)  # those two scroll
         return False
 
 

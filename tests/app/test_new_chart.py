@@ -38,9 +38,9 @@ def test_the_page_draws_it_and_says_what_it_shows(qtbot: QtBot) -> None:
     assert section.chart.objectName() == "acceptsPlot"
     (drawn,) = (item for item in section.chart.views[0].addedItems if isinstance(item, pg.PlotDataItem))
     assert drawn.yData.tolist() == [round_.accepted for round_ in rounds]
-    assert section.note.words == "━━ accepted"
+    assert section.note.longest_text == "━━ accepted"
     page.cursor_place.point(Place(0, 2))
-    assert section.note.words == f"round 3: {rounds[2].accepted} accepted"
+    assert section.note.longest_text == f"round 3: {rounds[2].accepted} accepted"
 
 
 def test_its_definition_is_found() -> None:

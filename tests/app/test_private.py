@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QAbstractItemView, QApplication
 from pytestqt.qtbot import QtBot
 
 from app.cli import entry
-from app.library.hub_page import TYPED_MS
+from app.library.hub_page import SEARCH_DELAY_MS
 from app.session.settings import PanelPage, Settings
 from app.window.window import Window
 from engine.chats import ChatStore
@@ -100,14 +100,14 @@ def open_every_page(qtbot: QtBot, window: Window) -> None:
     assert dialog is not None and dialog.tabs.count() == 3
     for tab in range(dialog.tabs.count()):
         dialog.tabs.setCurrentIndex(tab)
-        QTest.qWait(2 * TYPED_MS)  # timers that would ask the Hub for what is shown
+        QTest.qWait(2 * SEARCH_DELAY_MS)  # timers that would ask the Hub for what is shown
         for list_ in dialog.findChildren(QAbstractItemView):
             for row in range(list_.model().rowCount()):
                 list_.setCurrentIndex(list_.model().index(row, 0))
     dialog.hub.search.setText("a")
     dialog.hub.search.clear()
-    QTest.qWait(2 * TYPED_MS)
-    qtbot.waitUntil(lambda: not window.models.background._waiting)
+    QTest.qWait(2 * SEARCH_DELAY_MS)
+    qtbot.waitUntil(lambda: not window.models.background._callbacks)
     window.open_settings()
     window.open_options()
     window.open_palette()
@@ -132,7 +132,7 @@ def test_opening_the_hub_asks_nobody_and_a_search_does(
     window.models.open()
     dialog = window.models.dialog
     dialog.tabs.setCurrentIndex(1)
-    QTest.qWait(2 * TYPED_MS)
+    QTest.qWait(2 * SEARCH_DELAY_MS)
     assert reached == []
     dialog.hub.search.setText("llama")
     qtbot.waitUntil(lambda: dialog.hub.again.text() == "Try again")

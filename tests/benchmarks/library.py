@@ -51,7 +51,7 @@ def main() -> None:
 def in_the_window(found: list[library.LibraryModel]) -> None:
     """Prints what the list of the window takes, painting included."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    from app.library.entries import of_model
+    from app.library.entries import model_entry
     from app.library.entry_list import EntryList
     from app.look import theme as themes
     from app.window.launch import make_application
@@ -63,9 +63,9 @@ def in_the_window(found: list[library.LibraryModel]) -> None:
     shown.show()
     application.processEvents()
     steps: dict[str, Callable[[], object]] = {
-        "shown": lambda: shown.show_entries([of_model(model, 10**9, "", "") for model in found]),
-        "searched": lambda: shown.set_words("folder 12"),
-        "all again": lambda: shown.set_words(""),
+        "shown": lambda: shown.show_entries([model_entry(model, 10**9, "", "") for model in found]),
+        "searched": lambda: shown.set_query("folder 12"),
+        "all again": lambda: shown.set_query(""),
         "scrolled to the end": shown.scrollToBottom,
     }
     for name, step in steps.items():

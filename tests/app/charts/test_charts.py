@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
 from app.charts.chart import Chart, Label, fit_labels
-from app.charts.data import LEAST_BIN, SHOWN_ROUNDS, STEP, bin_words, rounds_in_a_column, span_of, span_words
+from app.charts.data import DEFAULT_ROUNDS, MIN_BIN, ROUNDS_STEP, bin_text, rounds_per_column, span_of, span_text
 from app.charts.page import ChartsPage
 from app.look import theme as themes
 from app.look.stylesheet import stylesheet
@@ -35,11 +35,11 @@ LONG = story_rounds(STORY * 10)
 
 
 def test_the_newest_sixty_rounds_show_unless_the_user_asks_for_others() -> None:
-    assert (span_of(12).first, span_of(12).last, span_of(12).room) == (0, 12, STEP), "a short answer fills its charts"
-    assert [span_of(rounds).room for rounds in (20, 21, 41, 60, 900)] == [20, 40, 60, 60, SHOWN_ROUNDS]
+    assert (span_of(12).first, span_of(12).last, span_of(12).room) == (0, 12, ROUNDS_STEP), "a short answer fills its charts"
+    assert [span_of(rounds).room for rounds in (20, 21, 41, 60, 900)] == [20, 40, 60, 60, DEFAULT_ROUNDS]
     newest = span_of(1234)
-    assert newest.last == 1234 and SHOWN_ROUNDS - 10 < newest.last - newest.first <= SHOWN_ROUNDS
-    back = span_of(1234, SHOWN_ROUNDS, 300)
+    assert newest.last == 1234 and DEFAULT_ROUNDS - 10 < newest.last - newest.first <= DEFAULT_ROUNDS
+    back = span_of(1234, DEFAULT_ROUNDS, 300)
     assert (back.first, back.last) == (240, 300)
     everything = span_of(1234, None)
     assert (everything.first, everything.last) == (0, 1234) and everything.room >= 1234
@@ -53,20 +53,20 @@ def test_a_range_that_follows_moves_ten_rounds_at_a_time() -> None:
 
 @pytest.mark.parametrize("width", [250, 410, 630, 2000])
 @pytest.mark.parametrize("rounds", [1, 59, 60, 61, 240, 241, 999, 10_000, 123_456])
-def test_however_long_an_answer_its_bins_are_wide_enough_to_see_and_say_what_they_are(rounds: int, width: int) -> None:
+def test_bins_of_long_answers_are_visible_and_described(rounds: int, width: int) -> None:
     span = span_of(rounds, None, width=width)
-    assert span.each == 1 or width / (span.room / span.each) >= LEAST_BIN
+    assert span.each == 1 or width / (span.room / span.each) >= MIN_BIN
     assert span.first % span.each == 0 and span.last == rounds
-    assert (f"Bins of {span.each:,} rounds" in bin_words(span)) == (span.each > 1)
+    assert (f"Bins of {span.each:,} rounds" in bin_text(span)) == (span.each > 1)
 
 
 def test_bins_grow_in_round_steps_and_are_finer_in_a_wide_plot() -> None:
-    assert [rounds_in_a_column(rounds, 400) for rounds in (1, 100, 101, 133, 2000, 10_000)] == [1, 1, 2, 5, 50, 200]
-    assert [rounds_in_a_column(2000, width) for width in (250, 630, 1300)] == [50, 20, 10]
+    assert [rounds_per_column(rounds, 400) for rounds in (1, 100, 101, 133, 2000, 10_000)] == [1, 1, 2, 5, 50, 200]
+    assert [rounds_per_column(2000, width) for width in (250, 630, 1300)] == [50, 20, 10]
 
 
 def test_one_round_is_not_counted_in_the_plural() -> None:
-    assert span_words(span_of(1), 1) == "1 round"
+    assert span_text(span_of(1), 1) == "1 round"
 
 
 def test_a_column_is_the_mean_of_what_is_known_in_it() -> None:
@@ -78,7 +78,7 @@ def test_a_column_is_the_mean_of_what_is_known_in_it() -> None:
     assert means.size == x.size == 200
 
 
-def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
+def test_x_positions_map_to_rounds_and_back() -> None:
     for span in (span_of(50), span_of(777), span_of(10_000, None)):
         for index in range(span.first, span.last, 37):
             centre = span.centre(index)
@@ -99,10 +99,10 @@ def test_the_spread_of_a_bin_holds_most_of_its_rounds_and_nothing_of_the_others(
     assert low_high[3].tolist() == [7.0, 7.0]
 
 
-def test_labels_that_have_no_room_are_left_out_and_none_leaves_the_plot() -> None:
+def test_labels_stay_inside_the_plot_or_are_omitted() -> None:
     labels = [Label(30.0, "Rejection", "side"), Label(31.0, "55"), Label(5.0, "64"), Label(59.0, "Gumbel", "side")]
     found = fit_labels(labels, (0.0, 60.0), 300.0, lambda words: 6.0 * len(words))
-    assert [label.words for label in found] == ["Rejection", "64", "Gumbel"]
+    assert [label.text for label in found] == ["Rejection", "64", "Gumbel"]
     assert found[-1].left < 59.0 - 6, "on the side that has room"
     assert fit_labels(labels, (0.0, 60.0), 0.0, len) == []
     near = [Label(6.0, "Rejection", "side"), Label(16.0, "Gamma 3", "side")]  # 62 pixels for 54
@@ -149,10 +149,10 @@ def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: Qt
         if CHARTS[name].per_round:
             assert section.chart.marker.isVisible()
             assert section.chart.marker.value() == index + 1, "rounds are numbered from 1"
-            assert section.note.words.startswith(f"round {index + 1}: ")
+            assert section.note.longest_text.startswith(f"round {index + 1}: ")
     page.cursor_place.leave()
     assert not any(section.chart.marker.isVisible() for section in page.sections.values())
-    assert "expected" in page.curve_names.words
+    assert "expected" in page.proposals_note.longest_text
 
 
 def test_a_proposal_is_marked_at_its_position_and_its_round_at_the_accepted_length(page: ChartsPage) -> None:
@@ -165,7 +165,7 @@ def test_a_proposal_is_marked_at_its_position_and_its_round_at_the_accepted_leng
     assert page.sections["lengths"].chart.marker.isVisible()
 
 
-def test_a_click_pins_a_round_and_a_second_one_lets_it_go(qtbot: QtBot, page: ChartsPage) -> None:
+def test_a_click_pins_a_round_and_a_second_one_unpins_it(qtbot: QtBot, page: ChartsPage) -> None:
     viewport, index = page.sections["proposals"].chart.plot.viewport(), len(LONG) - 12
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport_point(page, index))
     assert page.cursor_place.pin_place == Place(0, index)
@@ -196,8 +196,8 @@ def test_dragging_scrolls_back_and_the_button_returns_to_the_newest(qtbot: QtBot
     qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=start + QPoint(100, 0))
     assert page.range.end is not None and page.range.end < len(LONG)
     assert page.cursor_place.pin_place is None, "dragging pins nothing"
-    assert page.range.where.text() == span_words(page.range.span(), len(LONG))
-    page.range.few.click()
+    assert page.range.range_label.text() == span_text(page.range.span(), len(LONG))
+    page.range.latest_button.click()
     assert page.range.end is None and page.range.few.isChecked()
 
 
@@ -249,16 +249,16 @@ def test_a_wheel_and_a_trackpad_zoom_alike(qtbot: QtBot, page: ChartsPage, parts
 
 
 def test_all_rounds_show_at_the_press_of_a_button(qtbot: QtBot, page: ChartsPage) -> None:
-    assert not page.range.slide.isHidden()
-    page.range.all.click()
-    assert page.range.slide.isHidden() and page.range.where.text().startswith(f"All {len(LONG)} rounds")
-    page.range.few.click()
-    assert not page.range.slide.isHidden()
-    page.range.slide.setValue(0)
-    assert page.range.where.text().startswith("Rounds 1 to ")
+    assert not page.range.scroll_bar.isHidden()
+    page.range.all_button.click()
+    assert page.range.scroll_bar.isHidden() and page.range.range_label.text().startswith(f"All {len(LONG)} rounds")
+    page.range.latest_button.click()
+    assert not page.range.scroll_bar.isHidden()
+    page.range.scroll_bar.setValue(0)
+    assert page.range.range_label.text().startswith("Rounds 1 to ")
 
 
-def test_a_round_pinned_elsewhere_comes_into_sight(page: ChartsPage) -> None:
+def test_a_round_pinned_elsewhere_is_scrolled_into_view(page: ChartsPage) -> None:
     page.cursor_place.pin(Place(0, 5))
     assert page.sections["proposals"].chart.marker.isVisible()
     assert page.sections["proposals"].chart.marker.value() == 6
@@ -270,9 +270,9 @@ def test_a_folded_chart_stays_folded_and_costs_nothing(page: ChartsPage) -> None
     page.sections["throughput"].fold.click()
     assert told == [tuple(name for name in CHARTS if name != "throughput")]
     page.refresh()
-    assert page.sections["throughput"].stale and not page.sections["proposals"].stale
+    assert page.sections["throughput"].is_stale and not page.sections["proposals"].is_stale
     page.sections["throughput"].fold.click()
-    assert not page.sections["throughput"].stale
+    assert not page.sections["throughput"].is_stale
 
 
 def test_titles_open_definitions_and_buttons_what_can_be_done(page: ChartsPage) -> None:
@@ -284,9 +284,9 @@ def test_titles_open_definitions_and_buttons_what_can_be_done(page: ChartsPage) 
     assert wanted == [("definition", "tau_plot"), ("menu", "lengths")]
 
 
-def test_without_a_measured_baseline_no_line_is_drawn_and_the_words_say_so(page: ChartsPage) -> None:
+def test_without_a_measured_baseline_no_line_is_drawn(page: ChartsPage) -> None:
     assert not levels_of(page.sections["throughput"].chart)
-    assert "no baseline" in page.sections["throughput"].note.words
+    assert "no baseline" in page.sections["throughput"].note.longest_text
     assert not page.measure.isHidden()
 
 
@@ -294,7 +294,7 @@ def test_without_a_measured_baseline_no_line_is_drawn_and_the_words_say_so(page:
 def test_every_chart_paints_what_there_is(qtbot: QtBot, rounds: list[Round]) -> None:
     indexed = [make_round(index, ["a"] * (index % 4), "b", ["c"], started=60.0 * index) for index in range(len(rounds))]
     page = made(qtbot, indexed if len(rounds) > 200 else rounds)
-    page.range.all.click()
+    page.range.all_button.click()
     picture = QImage(page.size(), QImage.Format.Format_RGB32)
     page.render(picture)
     for theme in (themes.LIGHT, themes.DARK):
@@ -359,7 +359,7 @@ def labels_of(chart: Chart) -> list[str]:
 
 
 @pytest.mark.usefixtures("fonts")
-def test_a_labelled_divider_stands_in_every_chart_where_rule_or_drafter_changed(qtbot: QtBot) -> None:
+def test_every_chart_has_a_labelled_divider_at_a_change(qtbot: QtBot) -> None:
     page = made(qtbot, mixed_rules())
     page.refresh()
     for name, section in page.sections.items():
@@ -371,7 +371,7 @@ def test_a_labelled_divider_stands_in_every_chart_where_rule_or_drafter_changed(
     assert not any(labels_of(section.chart) for section in page.sections.values())
 
 
-def test_expectations_have_an_axis_of_their_own_and_never_cross_the_bars(page: ChartsPage) -> None:
+def test_expectations_have_their_own_axis(page: ChartsPage) -> None:
     chart = page.sections["proposals"].chart
     above, strip = chart.views
     curves = lines_of(chart)
@@ -382,7 +382,7 @@ def test_expectations_have_an_axis_of_their_own_and_never_cross_the_bars(page: C
 
 
 @pytest.mark.parametrize("width", [320, 480, 700])
-def test_rounds_stand_at_one_place_across_in_every_chart(page: ChartsPage, width: int) -> None:
+def test_rounds_have_the_same_x_position_in_every_chart(page: ChartsPage, width: int) -> None:
     page.resize(width, 1600)
     QApplication.processEvents()
     per_round = [section.chart for name, section in page.sections.items() if CHARTS[name].per_round]
@@ -400,7 +400,7 @@ def test_no_note_is_cut_off(qtbot: QtBot, width: int) -> None:
         page.set_look(themes.DARK, 1.0)
         QApplication.processEvents()
         for section in page.sections.values():
-            assert not section.note.text().endswith("…"), section.note.words
+            assert not section.note.text().endswith("…"), section.note.longest_text
 
 
 def test_empty_charts_read_out_no_round(qtbot: QtBot) -> None:
@@ -409,8 +409,8 @@ def test_empty_charts_read_out_no_round(qtbot: QtBot) -> None:
     qtbot.keyClick(chart, Qt.Key.Key_Home)
     qtbot.keyClick(chart, Qt.Key.Key_Return)
     assert page.cursor_place.pin_place == Place(0, 0)
-    assert "round 1" in page.sections["throughput"].note.words
-    assert page.sections["alpha"].note.words == page.sections["proposals"].note.words == ""
+    assert "round 1" in page.sections["throughput"].note.longest_text
+    assert page.sections["alpha"].note.longest_text == page.sections["proposals"].note.longest_text == ""
 
 
 def test_tab_reaches_every_control_of_the_page(qtbot: QtBot, page: ChartsPage) -> None:
@@ -458,7 +458,7 @@ def test_any_description_is_drawn_mark_by_mark(qtbot: QtBot) -> None:
     assert chart.grab().toImage() == shown
 
 
-def test_a_chart_has_words_for_those_who_cannot_see_it(page: ChartsPage) -> None:
+def test_a_chart_has_an_accessible_description(page: ChartsPage) -> None:
     tally = Tally.of(LONG)
     assert f"{tally.summary.alpha:.2f} over the whole answer" in page.sections["alpha"].chart.accessibleDescription()
     assert "1:" in page.sections["positions"].chart.accessibleDescription()

@@ -136,7 +136,7 @@ def test_decoding_is_measured_without_analysis(backend: BenchedBackend, prompts:
         ),
     ],
 )
-def test_the_sampling_is_that_of_chat_unless_given_and_is_told(
+def test_the_sampling_defaults_to_that_of_chat_and_is_printed(
     given: list[str],
     options: tuple[float, ...],
     words: str,
@@ -152,7 +152,7 @@ def test_the_sampling_is_that_of_chat_unless_given_and_is_told(
     assert f"Sampling: {words}. " in page.read_text(encoding="utf-8")
 
 
-def test_what_could_be_measured_and_is_not_is_named(
+def test_drafters_that_were_not_measured_are_named(
     backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def model(name: str, at: str = "", **about: Any) -> LibraryModel:
@@ -179,7 +179,7 @@ def test_what_could_be_measured_and_is_not_is_named(
     assert str(tmp_path) not in said.partition("Not measured")[2].partition("\n")[0]
 
 
-def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, prompts: str) -> None:
+def test_no_drafter_has_seen_another_answer(backend: BenchedBackend, prompts: str) -> None:
     """It would copy what it saw of the same prompt."""
     assert main(["bench", "--prompts", prompts, *SMALL]) == 0
     used = [drafter for drafter in backend.drafters if drafter is not None]
@@ -244,7 +244,7 @@ def test_the_same_command_goes_on_after_a_crash(
     assert "Goes on" not in capsys.readouterr().err, "it was complete"
 
 
-def test_a_changed_setting_starts_anew_and_says_so(
+def test_a_changed_setting_restarts_the_benchmark_with_a_note(
     backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["bench", "--prompts", prompts, *SMALL]
@@ -299,7 +299,7 @@ def test_an_error_leaves_the_rows_so_far(
     assert "the machine is on fire" in capsys.readouterr().err
 
 
-def test_what_is_killed_leaves_a_whole_file(
+def test_a_killed_export_leaves_no_partial_file(
     backend: BenchedBackend, prompts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is put in place while the benchmark goes on."""
@@ -379,7 +379,7 @@ def test_drafters_that_fit_are_the_default(
 
 
 @pytest.mark.parametrize(("columns", "bar"), [(120, 30), (80, 5), (75, 0), (40, 0)])
-def test_the_bar_makes_room_for_the_words(
+def test_the_bar_shrinks_for_the_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, bar: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

@@ -66,9 +66,7 @@ def test_a_conversation_goes_on_under_its_settings(backend: FakeBackend, home: P
     assert [message.text for message in kept(home)][4:] == ["the newest one goes on", "abc"]
 
 
-def test_an_answer_that_was_cut_goes_on_where_it_ended(
-    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cut_answer_is_continued(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("chat", "hi", "--max-tokens", "4")
     first = kept(home)[-1]
     capsys.readouterr()
@@ -107,7 +105,7 @@ def test_a_full_context_is_refused_or_the_oldest_turns_are_left_out(
     assert "oldest 2 turns" in capsys.readouterr().err, "the conversation keeps the choice, and what is out stays out"
 
 
-def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_answer_is_stored_up_to_the_failure(backend: FakeBackend, home: Path, caplog: pytest.LogCaptureFixture) -> None:
     backend.fail_at = {2: RuntimeError("device lost")}
     assert main(["chat", "hi"]) == 1
     answer = kept(home)[-1]
@@ -121,7 +119,7 @@ def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: P
     assert (again.text, again.state, again.parent) == ("abc", "length", answer.parent), "asked for again, beside the failed one"
 
 
-def test_nothing_is_kept_where_that_is_not_wished_for(backend: FakeBackend, home: Path) -> None:
+def test_nothing_is_stored_if_not_requested(backend: FakeBackend, home: Path) -> None:
     run("chat", "hi", "--max-tokens", "2", "--no-save")
     assert not (home / "chats").exists()
     run("chats", "list")
@@ -129,7 +127,9 @@ def test_nothing_is_kept_where_that_is_not_wished_for(backend: FakeBackend, home
         assert store.conversations() == (), "although its trace is there"
 
 
-def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_printed_even_if_it_cannot_be_stored(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     home.mkdir(exist_ok=True)
     (home / "chats").write_text("a file where a folder should be")
     run("chat", "hi", "--max-tokens", "2")
@@ -139,7 +139,7 @@ def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: P
 
 
 @pytest.mark.parametrize("number", [7, 10**23, -(10**23)])
-def test_a_number_that_no_conversation_has_is_told_in_words(
+def test_an_unknown_conversation_number_is_an_error(
     backend: FakeBackend, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:
     run("chat", "hi", "--max-tokens", "2")
@@ -150,7 +150,7 @@ def test_a_number_that_no_conversation_has_is_told_in_words(
     assert "hi" in capsys.readouterr().out
 
 
-def test_a_conversation_of_such_a_number_cannot_go_on(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_conversation_cannot_be_continued(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "--continue", "9" * 23, "and then?"]) == 1
     assert capsys.readouterr().err == f"draftlight: There is no conversation {'9' * 23}.\n"
     with pytest.raises(SystemExit):
@@ -174,7 +174,7 @@ def test_a_conversation_of_such_a_number_cannot_go_on(backend: FakeBackend, caps
         ),
     ],
 )
-def test_what_cannot_be_is_one_line_and_status_2(
+def test_an_impossible_request_is_one_line_and_status_2(
     backend: FakeBackend, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     with pytest.raises(SystemExit) as end:
@@ -219,7 +219,7 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_all_are_exported_and_taken_in_again(
+def test_all_conversations_are_exported_and_imported(
     backend: FakeBackend, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("chat", "one", "--max-tokens", "2")
@@ -244,7 +244,7 @@ def test_all_are_exported_and_taken_in_again(
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_where_there_is_nothing_to_export_nothing_is_written(
+def test_an_empty_export_writes_nothing(
     backend: FakeBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str], deleted: bool
 ) -> None:
     if deleted:
@@ -258,7 +258,7 @@ def test_where_there_is_nothing_to_export_nothing_is_written(
 
 
 @pytest.mark.parametrize(("limit", "words"), [("--keep-megabytes", "up to 0 MB"), ("--keep-days", "for 0 days")])
-def test_traces_are_kept_for_as_long_as_the_user_says_from_now_on(
+def test_the_retention_of_traces_can_be_set(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], limit: str, words: str
 ) -> None:
     run("chat", "hi", "--max-tokens", "4")

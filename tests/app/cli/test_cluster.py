@@ -67,7 +67,7 @@ def test_a_command_gets_the_machines_whichever_way_they_are_given(
     assert got == [None, of_this_machine(3), of_this_machine(3), of_this_machine(3, "pipeline")]
 
 
-def test_what_is_wrong_with_the_file_is_said_in_one_line(hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_file_is_reported_in_one_line(hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(hosts).write_text("[]")
     assert entry.main(["cluster", "run", "--hosts", hosts, "prove"]) == 1
     assert capsys.readouterr().err == (
@@ -78,7 +78,7 @@ def test_what_is_wrong_with_the_file_is_said_in_one_line(hosts: str, capsys: pyt
     assert ended.value.code == entry.USAGE_ERROR
 
 
-def test_status_tells_what_runs_and_what_was_left_behind(hosts: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_running_clusters_and_leftover_processes(hosts: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["cluster", "status"]) == 0
     assert capsys.readouterr().out == "No cluster was started on this machine.\n"
     gone = int(subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE, check=True).stdout)

@@ -215,7 +215,7 @@ def test_thoughts_in_channels_are_dimmed_or_left_out(thought: str, size: int) ->
         assert "".join(map(painter.paint, rounds)) + painter.rest() == expected
 
 
-def test_what_only_began_like_a_thought_is_shown_in_the_end() -> None:
+def test_an_unfinished_thought_mark_is_shown_at_the_end() -> None:
     painter = RoundPainter(colours=False)
     assert painter.paint(plain_round(0, ("\n", "<thi"))) == ""
     assert painter.rest() == "\n<thi"
@@ -272,14 +272,14 @@ def test_a_failed_answer_is_one_line_and_status_1(backend: FakeBackend, capsys: 
     assert (printed.out, printed.err) == ("", "draftlight: broken is not a model. Choose another file.\n")
 
 
-def test_what_was_answered_before_an_error_stays(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_before_an_error_is_printed(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
     backend.fail_at[2] = DraftlightError("The model gave no usable number.")
     assert main(["chat", "hi"]) == 1
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("ab\n", "draftlight: The model gave no usable number.\n")
 
 
-def test_a_trace_that_cannot_be_written_is_told_and_the_answer_given(
+def test_an_unwritable_trace_is_reported_after_the_answer(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     (home / "traces").write_text("a file where the folder should be")
@@ -381,7 +381,7 @@ CHAT_ONLY = {
         ("train-drafter", TrainRequest, {"anyway"}),
     ],
 )
-def test_every_option_is_called_like_what_it_sets(command: str, kind: Any, others: set[str]) -> None:
+def test_every_option_is_named_like_its_setting(command: str, kind: Any, others: set[str]) -> None:
     """A request takes the options called like its fields (`request_of`): one of another name would set nothing."""
     parser = argparse.ArgumentParser()
     add(parser, cli.COMMANDS[command].options())
@@ -491,7 +491,7 @@ def test_a_killed_process_leaves_a_trace_of_complete_rounds(home: Path) -> None:
     assert "".join(round.text for round in found.rounds).startswith(shown.decode())
 
 
-def test_a_data_folder_that_cannot_be_written_costs_what_is_kept_and_nothing_else(home: Path) -> None:
+def test_an_unwritable_data_folder_loses_only_the_stored_data(home: Path) -> None:
     (home / "file").write_text("")
     environment = {**os.environ, "DRAFTLIGHT_HOME": str(home / "file")}
     command = program("chat", "hi", "--max-tokens", "3")
@@ -533,7 +533,7 @@ def run_on_a_terminal(*arguments: str, **environment: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
-def test_on_a_terminal_the_tokens_are_coloured_and_ghosts_stand_where_they_stood(home: Path) -> None:
+def test_on_a_terminal_tokens_are_coloured_with_ghosts_in_their_positions(home: Path) -> None:
     shown = run_on_a_terminal("chat", "hi", "--max-tokens", "2", "--drafter", "ngram")
     answer = "".join(ansi("x", "rejected") + ansi(letter, "correction") for letter in "ab")
     assert answer + "\n" in shown
@@ -606,7 +606,7 @@ def test_a_character_left_unfinished_at_the_end_is_shown() -> None:
     assert RoundPainter().paint(painted_round([("a", "plain"), ("", "plain")], text="a\ufffd")) == "a\ufffd"
 
 
-def test_colour_is_for_terminals_that_can() -> None:
+def test_colour_needs_a_capable_terminal() -> None:
     class Stream:
         def __init__(self, terminal: bool) -> None:
             self._terminal = terminal
@@ -735,9 +735,7 @@ def _interrupt(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_folder_is_looked_through_once_it_was_added(
-    models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_added_folder_is_searched(models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", (models.parent / "nobody").as_posix())
     other = tiny_models.write_folder(models.parent / "elsewhere" / "other")
     assert main(["models", "add-folder", str(models.parent / "missing")]) == 1
@@ -751,7 +749,7 @@ def test_a_folder_is_looked_through_once_it_was_added(
 # The window
 
 
-def test_without_a_command_the_window_is_asked_for(monkeypatch: pytest.MonkeyPatch, backend: FakeBackend) -> None:
+def test_without_a_command_the_window_opens(monkeypatch: pytest.MonkeyPatch, backend: FakeBackend) -> None:
     asked: list[Any] = []
 
     class Main:
@@ -780,7 +778,7 @@ def test_asking_for_help_or_a_version_needs_neither_qt_nor_mlx(home: Path) -> No
 
 
 @pytest.mark.parametrize("target, sampling", [("builtin", {"temperature": 0.2, "top_p": 0.9}), ("/models/other", {})])
-def test_the_defaults_are_those_of_the_engine_but_for_gamma_and_what_the_card_of_the_built_in_model_recommends(
+def test_the_defaults_are_those_of_the_engine_except_recommended_sampling(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], target: str, sampling: dict[str, float]
 ) -> None:
     assert main(["chat", "hi", "--max-tokens", "1", "--target", target]) == 0

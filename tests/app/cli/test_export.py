@@ -85,7 +85,7 @@ def test_a_cut_off_trace_is_exported_as_far_as_it_goes_and_said_so(traces: list[
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "empty folder", "foreign.txt"])
-def test_what_is_no_trace_is_refused_by_name(name: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_is_no_trace_is_refused_by_name(name: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "empty folder").mkdir()
     (tmp_path / "foreign.txt").write_text("hello\n")
     assert main(["export", str(tmp_path / name)]) == 1
@@ -94,14 +94,14 @@ def test_what_is_no_trace_is_refused_by_name(name: str, tmp_path: Path, capsys: 
     assert printed.err.count("\n") == 1
 
 
-def test_a_place_that_cannot_be_written_is_named(traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
+def test_an_unwritable_path_is_named(traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").touch()
     assert main(["export", str(traces[0]), "--output", str(tmp_path / "file" / "out.csv")]) == 1
     assert "cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["parquet", "png", "card"])
-def test_what_is_no_text_needs_a_file(form: str, traces: list[Path], capsys: Capture) -> None:
+def test_binary_formats_need_a_file(form: str, traces: list[Path], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["export", str(traces[0]), "--format", form])
     assert ended.value.code == 2
@@ -156,7 +156,7 @@ def test_a_single_file_has_the_name_that_was_given(form: str, traces: list[Path]
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_what_would_be_replaced_is_told_first(
+def test_files_that_would_be_replaced_are_named_first(
     form: str, traces: list[Path], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["export", str(traces[0]), "--output", str(tmp_path / f"out.{form}")]

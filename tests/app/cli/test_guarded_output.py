@@ -23,7 +23,7 @@ HARM = "name\x1b[2J\x1b]0;title\x07\x9b31m\x1b[8mhidden\x1b[0;5m\u202eabc\rover\
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_what_a_stranger_wrote_does_not_command_the_terminal(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_text_cannot_send_escape_sequences(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, stream, screen)
     guard_terminals()
@@ -37,7 +37,7 @@ def test_what_a_stranger_wrote_does_not_command_the_terminal(stream: str, monkey
     assert f"\r\x1b[K{legend()}\rdone \r" in shown and "half a pair: \\ud800\n" in shown
 
 
-def test_what_is_no_terminal_gets_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_streams_are_not_sanitised(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     monkeypatch.setattr(sys, "stdout", file)
     guard_terminals()

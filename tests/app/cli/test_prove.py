@@ -80,7 +80,9 @@ def test_a_check_of_equality_can_fail_too(backend: ProvingBackend, capsys: pytes
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_plant_is_named_and_its_fate_told(plant: str, backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_defect_is_named_with_its_result(
+    plant: str, backend: ProvingBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["prove", "--plant", plant]) == 3
     printed = capsys.readouterr().out
     assert f"A DEFECT WAS PLANTED on purpose in the simulated rounds: {plant}" in printed
@@ -119,7 +121,7 @@ def test_json_holds_every_check(backend: ProvingBackend, tmp_path: Path, capsys:
     assert backend.requests == [ProveRequest("other", "ngram", 9, "quick", "stale-noise")]
 
 
-def test_a_target_that_cannot_be_loaded_is_told_once(backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_target_that_cannot_be_loaded_is_reported_once(backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "--target", "broken"]) == 1
     assert capsys.readouterr().err.count("broken is not a model.") == 1
 

@@ -24,7 +24,7 @@ def printed(capsys: Capture, *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_every_place_where_the_rule_departs_has_a_line_and_a_sentence_counts_them(capsys: Capture) -> None:
+def test_every_change_has_a_line_and_a_sentence_counts_them(capsys: Capture) -> None:
     found = rejudge(read(TRACE).rounds, options_of(read(TRACE)), "rejection").counts
     lines = printed(capsys, str(TRACE), "--rule", "rejection").splitlines()
     table = lines[1 : lines.index("")]
@@ -48,7 +48,7 @@ def test_draws_are_named_by_their_text(capsys: Capture) -> None:
     assert not any("would have proposed token" in line for line in lines)
 
 
-def test_a_shorter_gamma_tells_the_rounds_of_a_whole_answer(capsys: Capture) -> None:
+def test_a_shorter_gamma_shows_the_rounds_of_the_whole_answer(capsys: Capture) -> None:
     out = printed(capsys, str(TRACE), "--rule", "gumbel", "--gamma", "1")
     assert "With at most 1 proposal a round, Gumbel would have accepted 12 instead of 13" in out
     assert "gives the same text, in 44 rounds; all are known exactly." in out
@@ -73,7 +73,7 @@ def test_json_holds_every_verdict(capsys: Capture) -> None:
         ([str(OLD), "--rule", "gumbel"], "older version"),
     ],
 )
-def test_what_a_trace_cannot_tell_is_refused_in_one_sentence(words: list[str], reason: str, capsys: Capture) -> None:
+def test_a_trace_without_the_needed_data_is_refused(words: list[str], reason: str, capsys: Capture) -> None:
     assert main(["rejudge", *words]) == 1
     said = capsys.readouterr()
     assert not said.out and reason in said.err and said.err.count("\n") == 1

@@ -61,7 +61,7 @@ def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingBackend:
     return prepared
 
 
-def test_what_is_not_asked_for_has_a_default(backend: TrainingBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def test_omitted_options_have_defaults(backend: TrainingBackend, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train-drafter", "--output", "my head"]) == 0
     (request,) = backend.requests
     assert request == TrainRequest(output=Path("my head"), command="draftlight train-drafter --output 'my head'")
@@ -134,7 +134,7 @@ def test_given_text_is_not_written_over() -> None:
         (["--output", "o", "--stage", "card"], "invalid choice"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_loaded(
+def test_an_impossible_request_is_refused_before_loading(
     backend: TrainingBackend, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -86,9 +86,9 @@ def test_an_empty_answer_promises_nothing(qtbot: QtBot, open_window: Open) -> No
     words = footer_words(window.session.turns[0].answer, "", "", "")
     assert [text for text, _, _ in words] == ["Stopped before the first token. Regenerate tries again"]
     lanes = window.panel.pages["rounds"].lanes
-    qtbot.waitUntil(lambda: lanes.spoken() == "The answer was stopped before its first round.")
+    qtbot.waitUntil(lambda: lanes.accessible_text() == "The answer was stopped before its first round.")
     window.new_chat()
-    qtbot.waitUntil(lambda: lanes.spoken() == "Rounds appear here as they are judged.")
+    qtbot.waitUntil(lambda: lanes.accessible_text() == "Rounds appear here as they are judged.")
 
 
 def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_window: Open) -> None:

@@ -6,19 +6,19 @@ import math
 
 import pytest
 
-from app.lanes.field import WHOLE, LaneField
+from app.lanes.field import WHOLE_LANE, LaneField
 from app.lanes.geometry import (
     Extent,
-    chip_words,
+    chip_text,
     chips_of,
-    lane_words,
-    nice,
-    parts_of,
+    lane_text,
+    phases_of,
+    round_up,
     scale_for,
     shown_text,
     ticks,
     time_label,
-    time_words,
+    time_text,
 )
 from engine.types import Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -55,28 +55,28 @@ def test_a_chip_with_half_a_character_shows_its_bytes() -> None:
 
 
 def test_parts_are_drawn_only_where_they_were_measured() -> None:
-    assert parts_of(make_round(0, [" a"], " b", total=60)) == [("whole", 0.0, 60)]
-    staged = parts_of(make_round(0, [" a"], " b", total=100, staged=True))
+    assert phases_of(make_round(0, [" a"], " b", total=60)) == [("whole", 0.0, 60)]
+    staged = phases_of(make_round(0, [" a"], " b", total=100, staged=True))
     assert [phase for phase, _, _ in staged] == ["draft", "verify", "judge", "other"]
     starts, lengths = [start for _, start, _ in staged], [length for _, _, length in staged]
     assert starts == pytest.approx([0, 20, 90, 93])
     assert sum(lengths) == pytest.approx(100)
-    assert "phases not timed" in time_words(make_round(0, [" a"], " b"))
-    assert time_words(make_round(0, [" a"], " b", total=100, staged=True)) == (
+    assert "phases not timed" in time_text(make_round(0, [" a"], " b"))
+    assert time_text(make_round(0, [" a"], " b", total=100, staged=True)) == (
         "100 ms: draft 20.0 ms, verify 70.0 ms, judge 3.0 ms, other 7.0 ms."
     )
 
 
-def test_a_lane_can_be_said_in_words() -> None:
-    words = lane_words(make_round(4, [" a"], " b", [" x", " y"], total=50))
+def test_text_of_a_lane() -> None:
+    words = lane_text(make_round(4, [" a"], " b", [" x", " y"], total=50))
     for part in ("Round 5", "Gumbel", "3 proposals", "1 accepted, 1 rejected, 1 unjudged", "correction “b”", "50.0 ms"):
         assert part in words
-    assert "nothing proposed" in lane_words(make_round(0, [], " b"))
-    assert chip_words(make_round(0, [" a"], " b", [" x"]), 1) == "“x” rejected, proposal 2 of 2"
-    assert "own token" in chip_words(make_round(0, [" a"], " b", [" x"]), 2)
+    assert "nothing proposed" in lane_text(make_round(0, [], " b"))
+    assert chip_text(make_round(0, [" a"], " b", [" x"]), 1) == "“x” rejected, proposal 2 of 2"
+    assert "own token" in chip_text(make_round(0, [" a"], " b", [" x"]), 2)
 
 
-def test_the_axis_spans_typical_rounds_and_stands_still_while_they_stay_alike() -> None:
+def test_the_axis_spans_typical_rounds_and_is_stable() -> None:
     extent = Extent()
     extent.add_all([make_round(i, [" a"], " b", total=50 + i % 3) for i in range(100)])
     assert extent.span == 60
@@ -86,14 +86,14 @@ def test_the_axis_spans_typical_rounds_and_stands_still_while_they_stay_alike() 
     assert extent.span == 300
 
 
-def test_rounds_taken_in_at_once_or_one_by_one_span_the_same() -> None:
+def test_rounds_added_at_once_or_one_by_one_span_the_same() -> None:
     rounds = story_rounds(STORY * 10)
     together, singly = Extent(), Extent()
     together.add_all(rounds)
     for round_ in rounds:
         singly.add(round_)
-    assert (together.usual, together.quantile(0.5), together.quantile(1)) == (
-        singly.usual,
+    assert (together.typical_count, together.quantile(0.5), together.quantile(1)) == (
+        singly.typical_count,
         singly.quantile(0.5),
         singly.quantile(1),
     )
@@ -101,16 +101,16 @@ def test_rounds_taken_in_at_once_or_one_by_one_span_the_same() -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(0.07, 0.08), (1, 1), (1.01, 1.25), (83, 100), (59, 60), (4200, 5000), (0, 1)])
 def test_spans_are_round_numbers(value: float, expected: float) -> None:
-    assert nice(value) == pytest.approx(expected)
+    assert round_up(value) == pytest.approx(expected)
 
 
 def test_at_zoom_1_a_typical_round_fits_with_all_its_chips() -> None:
     lanes = field(story_rounds(STORY * 5))
     scale = lanes.scale
-    assert lanes.extent.span * scale.per_ms <= lanes.room
-    assert lanes.extent.usual * scale.slot <= lanes.room
-    assert lanes.wide <= lanes.room + 1
-    assert scale.readable(scale.slot_in(5))
+    assert lanes.extent.span * scale.per_ms <= lanes.lanes_width
+    assert lanes.extent.typical_count * scale.slot <= lanes.lanes_width
+    assert lanes.total_width <= lanes.lanes_width + 1
+    assert scale.is_readable(scale.slot_in(5))
 
 
 def test_zooming_in_lengthens_bars_and_zooming_out_puts_more_lanes_in_view() -> None:
@@ -123,47 +123,47 @@ def test_zooming_in_lengthens_bars_and_zooming_out_puts_more_lanes_in_view() -> 
     assert all(scale.bar_top + scale.bar <= scale.row for scale in scales)
 
 
-def test_a_point_finds_its_round_and_token() -> None:
+def test_round_and_token_at_a_point() -> None:
     lanes = field(story_rounds(STORY * 5), y=62)
     row, slot = lanes.scale.row, lanes.scale.slot
     top = lanes.top_of(5)
     assert lanes.at(40 + 1.5 * slot, top + 5) == (5, 1)
-    assert lanes.at(40 + 1.5 * slot, top + row - 1) == (5, WHOLE), "the bar is the round's"
-    assert lanes.at(10, top + 5) == (5, WHOLE), "so is its number"
+    assert lanes.at(40 + 1.5 * slot, top + row - 1) == (5, WHOLE_LANE), "the bar is the round's"
+    assert lanes.at(10, top + 5) == (5, WHOLE_LANE), "so is its number"
     assert lanes.at(40 + 4.5 * slot, top + 5) == (5, 4), "the correction"
     assert lanes.at(10, 501) is None
     assert field(story_rounds()[:2]).at(50, 400) is None
 
 
-def test_a_place_finds_its_slot_again() -> None:
+def test_slot_of_a_place() -> None:
     lanes = field([make_round(0, [" a"], " b", [" x", " y"])])
     assert [lanes.slot_of(0, proposal, emitted) for proposal, emitted in ((0, None), (2, None), (None, 1), (9, None))] == [
         0,
         2,
         3,
-        WHOLE,
+        WHOLE_LANE,
     ]
 
 
-def test_only_the_lanes_in_view_are_asked_for() -> None:
+def test_only_visible_lanes_are_requested() -> None:
     lanes = field(story_rounds(STORY * 200), height=500)
     lanes.y = 4000 * lanes.scale.row
     assert lanes.count > 3000
     lanes.y = 1000 * lanes.scale.row
-    seen = lanes.within(0, 500)
+    seen = lanes.lanes_between(0, 500)
     assert seen[0] == 1000
     assert len(seen) <= 500 // lanes.scale.row + 2
-    assert list(field([]).within(0, 500)) == []
+    assert list(field([]).lanes_between(0, 500)) == []
 
 
-def test_on_the_answers_clock_rounds_stand_where_they_happened() -> None:
+def test_on_the_answers_clock_rounds_are_at_their_times() -> None:
     rounds = story_rounds(STORY * 20)
     lanes = field(rounds, clock="answer")
     starts = [lanes.start_of(index) for index in range(10)]
     assert starts[0] == lanes.gutter
     assert starts == sorted(starts)
     assert starts[3] - starts[2] == pytest.approx((rounds[3].started - rounds[2].started) * lanes.scale.per_ms)
-    last = lanes.within(0, 500)[-1]
+    last = lanes.lanes_between(0, 500)[-1]
     assert lanes.start_of(last) < lanes.width, "a screenful of rounds is in view"
     lanes.y = 100 * lanes.scale.row
     assert lanes.start_of(100) == pytest.approx(lanes.gutter)
@@ -180,12 +180,12 @@ def test_revealing_a_lane_scrolls_as_little_as_needed() -> None:
     lanes = field(story_rounds(STORY * 20), height=500)
     row = lanes.scale.row
     lanes.y = 20 * row
-    assert lanes.revealing(25) == lanes.y
-    assert lanes.revealing(3) == 3 * row
-    assert lanes.revealing(60) == 61 * row - 500
+    assert lanes.offset_to_show(25) == lanes.y
+    assert lanes.offset_to_show(3) == 3 * row
+    assert lanes.offset_to_show(60) == 61 * row - 500
 
 
-def test_an_answer_that_has_become_shorter_is_laid_out_anew() -> None:
+def test_a_shortened_answer_is_laid_out_again() -> None:
     rounds = story_rounds(STORY * 5)
     lanes = field(rounds)
     lanes.grow(rounds[:4])
@@ -193,7 +193,7 @@ def test_an_answer_that_has_become_shorter_is_laid_out_anew() -> None:
 
 
 def test_ticks_are_round_times_far_enough_apart() -> None:
-    assert ticks(0, 100, per_ms=4, least=70) == [
+    assert ticks(0, 100, per_ms=4, min_distance=70) == [
         (0, "0 ms"),
         (20, "20 ms"),
         (40, "40 ms"),
@@ -201,7 +201,7 @@ def test_ticks_are_round_times_far_enough_apart() -> None:
         (80, "80 ms"),
         (100, "100 ms"),
     ]
-    marks = ticks(13_250, 14_900, per_ms=0.25, least=76)
+    marks = ticks(13_250, 14_900, per_ms=0.25, min_distance=76)
     assert [label for _, label in marks] == ["13.5 s", "14.0 s", "14.5 s"]
     assert all(math.isclose(at % 500, 0) for at, _ in marks)
     assert ticks(5, 4, 1, 70) == []
@@ -209,11 +209,11 @@ def test_ticks_are_round_times_far_enough_apart() -> None:
     assert time_label(120_000, 1000) == "120 s"
 
 
-def test_a_lane_longer_than_usual_has_narrower_chips_instead_of_making_all_of_them_narrow() -> None:
+def test_only_unusually_long_lanes_have_narrower_chips() -> None:
     rounds = [make_round(i, [" a"] * (30 if i % 5 == 4 else 1), " b", [" x"]) for i in range(40)]
     lanes = field(rounds)
     scale = lanes.scale
-    assert scale.readable(scale.slot_in(3))
-    assert not scale.readable(scale.slot_in(32))
-    assert 32 * scale.slot_in(32) <= scale.reach <= lanes.room
+    assert scale.is_readable(scale.slot_in(3))
+    assert not scale.is_readable(scale.slot_in(32))
+    assert 32 * scale.slot_in(32) <= scale.max_chips_width <= lanes.lanes_width
     assert lanes.at(40 + 31.5 * scale.slot_in(32), lanes.top_of(4) + 5) == (4, 31)

@@ -94,7 +94,7 @@ def test_pointing_at_a_chip_points_the_cursor_at_its_token(qtbot: QtBot, open_la
     assert cursor.place is None
 
 
-def test_a_click_pins_and_a_second_one_lets_go(qtbot: QtBot, open_lanes: Open) -> None:
+def test_a_click_pins_and_a_second_one_unpins(qtbot: QtBot, open_lanes: Open) -> None:
     lanes = open_lanes([make_round(0, [" a"], " b", [" x", " y"])])
     for pinned in (Place(0, 0, 1), None):
         qtbot.mouseClick(lanes.viewport(), Qt.MouseButton.LeftButton, pos=middle_of(lanes, 0, 1))
@@ -139,11 +139,11 @@ def test_arrow_keys_walk_from_round_to_round_and_from_token_to_token(qtbot: QtBo
 
 def test_a_place_pinned_elsewhere_is_scrolled_to_and_one_pointed_at_is_not(open_lanes: Open) -> None:
     lanes = open_lanes()
-    assert lanes.following
+    assert lanes.is_following
     lanes.cursor_place.point(Place(0, 2, 0))
-    assert lanes.following
+    assert lanes.is_following
     lanes.cursor_place.pin(Place(0, 2, 0))
-    assert not lanes.following
+    assert not lanes.is_following
     assert 0 <= lanes.field.top_of(2) <= lanes.field.height - lanes.field.scale.row
     before = lanes.field.y
     lanes.cursor_place.pin(Place(1, 40))
@@ -163,16 +163,16 @@ def test_new_rounds_are_followed_until_the_user_scrolls_away(qtbot: QtBot, open_
 
     gain()
     assert bar.value() == bar.maximum() > 0
-    assert not lanes.latest.isVisible()
+    assert not lanes.follow_button.isVisible()
     wheel(lanes, 240)
     away = bar.value()
     gain()
     assert bar.value() == away < bar.maximum()
-    assert lanes.latest.isVisible()
-    qtbot.mouseClick(lanes.latest, Qt.MouseButton.LeftButton)
+    assert lanes.follow_button.isVisible()
+    qtbot.mouseClick(lanes.follow_button, Qt.MouseButton.LeftButton)
     gain()
     assert bar.value() == bar.maximum()
-    assert not lanes.latest.isVisible()
+    assert not lanes.follow_button.isVisible()
 
 
 def test_zooming_keeps_what_is_under_the_pointer(open_lanes: Open) -> None:
@@ -203,14 +203,14 @@ def test_zoom_has_limits_keys_and_a_way_back(qtbot: QtBot, open_lanes: Open) -> 
     assert zoomed.count() < 60, "a limit that is reached is not reached again"
 
 
-def test_only_the_lanes_in_view_are_painted_and_a_highlight_costs_one(
+def test_only_visible_lanes_are_painted_and_a_highlight_repaints_one(
     open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lanes = open_lanes(story_rounds(STORY * 600))
     assert lanes.field.count > 9_000
     QApplication.processEvents()
     painted: list[int] = []
-    monkeypatch.setattr(LanePainter, "lane", lambda self, painter, lane, scale: painted.append(lane.round.index))
+    monkeypatch.setattr(LanePainter, "draw_lane", lambda self, painter, lane, scale: painted.append(lane.round.index))
     lanes.viewport().repaint()
     assert len(painted) <= 520 // lanes.field.scale.row + 2
     assert painted[-1] == lanes.field.count - 1
@@ -220,20 +220,18 @@ def test_only_the_lanes_in_view_are_painted_and_a_highlight_costs_one(
     assert set(painted) <= set(range(lanes.field.count - 4, lanes.field.count - 1))
 
 
-def test_a_new_round_costs_a_lane_or_two_and_leaves_the_right_picture(
-    open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_round_repaints_at_most_two_lanes(open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = story_rounds(STORY * 20)
     lanes = open_lanes(rounds[:50])
     QApplication.processEvents()
     painted: list[int] = []
-    paint = LanePainter.lane
+    paint = LanePainter.draw_lane
 
     def recording(self: LanePainter, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         painted.append(lane.round.index)
         paint(self, painter, lane, scale)
 
-    monkeypatch.setattr(LanePainter, "lane", recording)
+    monkeypatch.setattr(LanePainter, "draw_lane", recording)
     assert lanes._answer is not None
     for index in range(50, 53):
         painted.clear()
@@ -246,14 +244,14 @@ def test_a_new_round_costs_a_lane_or_two_and_leaves_the_right_picture(
     assert screen == lanes.grab().toImage().convertToFormat(screen.format())
 
 
-def test_another_answer_starts_at_its_end_and_none_says_what_will_come(qtbot: QtBot, open_lanes: Open) -> None:
+def test_another_answer_starts_at_its_end_and_no_answer_shows_a_note(qtbot: QtBot, open_lanes: Open) -> None:
     lanes = open_lanes()
     lanes.verticalScrollBar().setValue(0)
     lanes.show_answer(answer_of(story_rounds(STORY * 5)), 1)
-    assert lanes.following
+    assert lanes.is_following
     assert lanes.verticalScrollBar().value() == lanes.verticalScrollBar().maximum()
     lanes.show_answer(None, 0)
-    assert lanes.spoken() == "Rounds appear here as they are judged."
+    assert lanes.accessible_text() == "Rounds appear here as they are judged."
     lanes.setFocus()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_End, Qt.Key.Key_Return):
         qtbot.keyClick(lanes, key)
@@ -261,7 +259,7 @@ def test_another_answer_starts_at_its_end_and_none_says_what_will_come(qtbot: Qt
     assert not lanes.grab().isNull()
 
 
-def test_what_is_pointed_at_can_be_read_aloud(open_lanes: Open) -> None:
+def test_the_highlighted_place_has_accessible_text(open_lanes: Open) -> None:
     screen_reader.install()
     lanes = open_lanes([make_round(0, [" a"], " b", [" x", " y"])])
     interface = QAccessible.queryAccessibleInterface(lanes)
@@ -298,13 +296,11 @@ def test_measured_and_unmeasured_rounds_look_different(open_lanes: Open, theme: 
 
 
 @pytest.mark.parametrize("zoom", [MIN_ZOOM, 1.0, MAX_ZOOM])
-def test_a_change_of_rule_divides_the_lanes_with_words_that_a_repaint_of_one_lane_keeps(
-    qtbot: QtBot, open_lanes: Open, zoom: float
-) -> None:
+def test_a_divider_survives_the_repaint_of_one_lane(qtbot: QtBot, open_lanes: Open, zoom: float) -> None:
     rounds = [replace(round_, rule="gumbel" if round_.index < 8 else "rejection") for round_ in story_rounds(STORY * 2)[:16]]
     lanes = open_lanes(rounds)
     lanes.set_zoom(zoom)
-    lanes.verticalScrollBar().setValue(lanes.field.revealing(8))
+    lanes.verticalScrollBar().setValue(lanes.field.offset_to_show(8))
     QApplication.processEvents()
     look, field = lanes._look, lanes.field
     top, colour = field.top_of(8), themes.DARK.rule("rejection")
@@ -326,10 +322,10 @@ def test_a_change_of_rule_divides_the_lanes_with_words_that_a_repaint_of_one_lan
 
 
 @pytest.mark.usefixtures("fonts")
-def test_labels_of_the_axis_leave_room_for_the_frame_of_what_has_the_keyboard() -> None:
+def test_axis_labels_do_not_overlap_the_focus_frame() -> None:
     image = QImage(200, 24, QImage.Format.Format_RGB32)
     painter = QPainter(image)
-    LanePainter(themes.LIGHT, 1.0).axis(painter, QRectF(image.rect()), [(0.0, "0.0 s"), (199.0, "1.0 s")])
+    LanePainter(themes.LIGHT, 1.0).draw_axis(painter, QRectF(image.rect()), [(0.0, "0.0 s"), (199.0, "1.0 s")])
     painter.end()
     panel = QColor(themes.LIGHT.panel)
     inked = [x for x in range(200) if any(image.pixelColor(x, y) != panel for y in range(5, 24))]
@@ -350,7 +346,7 @@ def test_a_chip_has_at_least_the_first_letter_of_its_token(text: str) -> None:
         image = QImage(26, 20, QImage.Format.Format_RGB32)
         image.fill(QColor("white"))
         painter = QPainter(image)
-        LanePainter(themes.LIGHT, 1.0).chip(painter, Chip("unjudged", words, 0), QRectF(0.5, 0.5, 25, 19), readable=True)
+        LanePainter(themes.LIGHT, 1.0).draw_chip(painter, Chip("unjudged", words, 0), QRectF(0.5, 0.5, 25, 19), is_readable=True)
         painter.end()
         return bytes(image.constBits())
 

@@ -129,7 +129,7 @@ def test_machines_are_added_tested_used_and_left(
 
 
 @pytest.mark.parametrize("content", [None, "[]"])
-def test_an_engine_without_machines_says_so(home: Path, content: str | None) -> None:
+def test_an_engine_without_machines_is_reported(home: Path, content: str | None) -> None:
     if content is not None:
         hosts_path().write_text(content)
     assert number_of_machines() == 1
@@ -145,9 +145,7 @@ def test_an_engine_without_machines_says_so(home: Path, content: str | None) -> 
     assert engine.close(PATIENCE)
 
 
-def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
-    qtbot: QtBot, show_window: Callable[..., Any], home: Path
-) -> None:
+def test_replacing_a_hanging_engine_ends_its_answer(qtbot: QtBot, show_window: Callable[..., Any], home: Path) -> None:
     engines = [FakeEngine(), FakeEngine()]
     made: list[Settings] = []
 

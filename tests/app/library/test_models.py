@@ -17,7 +17,7 @@ from app.cli.models import add_folder
 from app.library.background import Background
 from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
-from app.library.entries import Entry, of_model
+from app.library.entries import Entry, model_entry
 from app.library.entry_list import EntryDelegate, EntryList
 from app.library.machine_page import DeleteQuestion
 from app.look import theme as themes
@@ -51,8 +51,8 @@ def models(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def served(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr("app.library.hub_page.TYPED_MS", 0)
-    monkeypatch.setattr("app.library.hub_page.MOVED_MS", 0)
+    monkeypatch.setattr("app.library.hub_page.SEARCH_DELAY_MS", 0)
+    monkeypatch.setattr("app.library.hub_page.LOOKUP_DELAY_MS", 0)
     with hub_on_the_loopback(tmp_path, monkeypatch) as running:
         yield running
 
@@ -78,7 +78,7 @@ def drop(window: Any, path: Path) -> bool:
 
 
 @pytest.mark.parametrize("folder", ["empty", "nobody/.lmstudio"])
-def test_a_folder_without_other_models_says_so_and_can_be_removed_again(
+def test_a_folder_without_models_is_reported_and_can_be_removed(
     qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path, folder: str
 ) -> None:
     of_lm_studio = tmp_path / "nobody" / ".lmstudio" / "models"
@@ -102,7 +102,7 @@ def test_a_folder_without_other_models_says_so_and_can_be_removed_again(
     qtbot.waitUntil(lambda: added_folders() == (str(tmp_path / "full"),))
 
 
-def test_a_model_that_cannot_be_loaded_is_told_where_it_was_chosen(qtbot: QtBot, open_window: Open, models: Path) -> None:
+def test_a_failed_load_is_reported_in_the_models_dialog(qtbot: QtBot, open_window: Open, models: Path) -> None:
     tiny_models.write_gguf(models / "tiny.gguf", "Q8_0", general__file_type=7)
     window, engine = open_window()
     window.models.open()
@@ -194,7 +194,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     assert not page.delete.isEnabled() and "own folder" in page.delete.toolTip()
     qtbot.mouseClick(page.draft, Qt.MouseButton.LeftButton)
     assert window.settings.drafter == elsewhere.as_posix()
-    qtbot.mouseClick(page.forget, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(page.remove_folder_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: titles(page.list) == ["strange", "tiny"])
 
     page.list.go_to(str(models / "strange.gguf"))
@@ -205,7 +205,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     assert (models / "strange.gguf").is_file()
     qtbot.waitUntil(lambda: not page.findChildren(DeleteQuestion))
     page.delete.click()
-    page.findChildren(DeleteQuestion)[0].deletes.click()
+    page.findChildren(DeleteQuestion)[0].delete_button.click()
     qtbot.waitUntil(lambda: titles(page.list) == ["tiny"])
     assert not (models / "strange.gguf").exists()
 
@@ -220,7 +220,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     assert not dialog.isVisible()
 
 
-def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_if_need_be(
+def test_a_hub_model_is_found_paused_resumed_and_used(
     qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.serve("org/Qwen3-8B", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
@@ -233,12 +233,12 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     page, downloads = dialog.hub, window.models.downloads
     served.status = 503
     dialog.tabs.setCurrentIndex(1)
-    assert page.again.text() == "Show the most downloaded" and titles(page.list) == [model.repository for model in recommended()]
-    qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: page.again.text() == "Try again" and page.again.isVisible())
+    assert page.retry.text() == "Show the most downloaded" and titles(page.list) == [model.repository for model in recommended()]
+    qtbot.mouseClick(page.retry, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: page.retry.text() == "Try again" and page.retry.isVisible())
     assert "Try again later" in page.state.text()
     served.status = 200
-    qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(page.retry, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: titles(page.list) == ["org/Qwen3-8B", "org/pickled"])
     assert "neither safetensors nor GGUF" in page.list.entries.at(page.list.entries.index(1)).problem
     qtbot.waitUntil(page.download.isEnabled)
@@ -283,7 +283,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
 
     served.files["org/gated"], served.about["org/gated"] = served.files[small], {}
     served.gated.add("org/gated")
-    page.look_for("gated")
+    page.search_repository("gated")
     qtbot.waitUntil(lambda: titles(page.list) == ["org/gated"] and page.download.isEnabled())
     assert page.list.entries.at(page.list.currentIndex()).mark == "Gated"
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
@@ -305,7 +305,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     assert "hf_" not in caplog.text
 
 
-def test_what_can_only_draft_is_used_as_drafter_whether_downloaded_or_dropped(
+def test_a_model_that_can_only_draft_is_used_as_drafter(
     qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path
 ) -> None:
     made = tiny_models.write_folder(tmp_path / "served", architectures=["DFlashDraftModel"])
@@ -321,7 +321,7 @@ def test_what_can_only_draft_is_used_as_drafter_whether_downloaded_or_dropped(
     assert (window.settings.target, window.settings.drafter) == ("builtin", str(made))
 
 
-def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtBot, served: Hub, tmp_path: Path) -> None:
+def test_closing_pauses_downloads_and_the_next_start_finds_them(qtbot: QtBot, served: Hub, tmp_path: Path) -> None:
     served.serve("org/tiny", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
     served.held = (100_000, threading.Event())
     owner = QObject()
@@ -336,15 +336,15 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     assert library.find() == []
     later = Background(owner)
     downloads = Downloads(later, owner)
-    downloads.look()
+    downloads.find_unfinished()
     qtbot.waitUntil(lambda: bool(downloads.states))
-    assert downloads.states["org/tiny"].words == f"Paused · {size(downloads.states['org/tiny'].done)} downloaded"
+    assert downloads.states["org/tiny"].description == f"Paused · {size(downloads.states['org/tiny'].done)} downloaded"
     served.files["org/other"], served.about["org/other"] = {}, {}
     parent = QWidget()
     qtbot.addWidget(parent)
     dialog = ModelsDialog(later, downloads, Settings, parent)
     dialog.tabs.setCurrentIndex(1)
-    dialog.hub.read()
+    dialog.hub.search_hub()
     qtbot.waitUntil(lambda: titles(dialog.hub.list) == ["org/tiny", "org/other"])
     dialog.hub.list.go_to("org/tiny")
     qtbot.keyClick(dialog.hub.list, Qt.Key.Key_Delete)
@@ -391,12 +391,12 @@ def test_the_built_in_model_and_one_in_the_hub_s_cache_are_listed_and_deleted(
     assert "Made for it: Trained head, Small draft model and Block drafter." in page.pairs.text()
     builtin.builtin_path().parent.mkdir()
     tiny_models.write_gguf(builtin.builtin_path())
-    page.read()
+    page.reload()
     qtbot.waitUntil(page.delete.isEnabled)
     page.delete.click()
     (question,) = page.findChildren(DeleteQuestion)
     assert "downloaded again when it is next used" in question.informativeText()
-    question.deletes.click()
+    question.delete_button.click()
     qtbot.waitUntil(lambda: not builtin.builtin_path().exists() and not page.findChildren(DeleteQuestion))
 
     page.list.go_to(str(repository / "snapshots" / ("a" * 40) / "tiny.gguf"))
@@ -407,7 +407,7 @@ def test_the_built_in_model_and_one_in_the_hub_s_cache_are_listed_and_deleted(
     told = question.informativeText()
     assert "org/pair at aaaaaaa" in told and "model.safetensors" in told and "tiny.gguf" in told
     assert "Other programs use the Hub's cache too" in told
-    question.deletes.click()
+    question.delete_button.click()
     gone = (repository / "snapshots" / ("a" * 40), repository / "blobs" / "a-config.json")  # one after the other, on a thread
     qtbot.waitUntil(lambda: not any(path.exists() for path in gone))
     old = repository / "snapshots" / ("b" * 40)
@@ -443,7 +443,7 @@ def test_of_five_hundred_models_only_those_in_view_are_painted(qtbot: QtBot) -> 
     list_.go_to("400")
     list_.show_entries([Entry(str(number), f"Model {number}", "other facts") for number in range(500)])
     assert list_.key == "400", "the keyboard left its model"
-    list_.set_words("model 7")
+    list_.set_query("model 7")
     assert len(titles(list_)) == 500 - 5 * 9 * 9
 
 
@@ -452,7 +452,7 @@ def test_only_rows_in_view_are_checked_as_drafters_and_each_once(
 ) -> None:
     listed = [LibraryModel(f"m{number:03}", f"/models/m{number:03}", "LM Studio", 1) for number in range(300)]
     monkeypatch.setattr("app.library.machine_page.library.find", lambda folders: listed)
-    monkeypatch.setattr("app.library.machine_page.MOVED_MS", 0)
+    monkeypatch.setattr("app.library.machine_page.CHECK_DELAY_MS", 0)
     window, engine = open_window()
     engine.misfits |= {model.name: f"{model.name} has other tokens." for model in listed[::2]}
     window.models.open_for("drafter")
@@ -463,31 +463,31 @@ def test_only_rows_in_view_are_checked_as_drafters_and_each_once(
 
     def problems() -> list[str]:
         """Of the rows that can be seen."""
-        rows = [page.list.entries.row_of(key) for key in page.list.in_view()]
+        rows = [page.list.entries.row_of(key) for key in page.list.visible_keys()]
         return [page.list.entries.at(page.list.entries.index(row)).problem for row in rows if row is not None]
 
     def as_judged() -> list[str]:
-        return [engine.misfits.get(key.rpartition("/")[2], "") for key in page.list.in_view()]
+        return [engine.misfits.get(key.rpartition("/")[2], "") for key in page.list.visible_keys()]
 
     qtbot.waitUntil(lambda: any(problems()) and problems() == as_judged())
     assert "/models/m000" in asked and len(asked) < 40
     page.list.scrollToBottom()
-    qtbot.waitUntil(lambda: "/models/m299" in page.list.in_view() and any(problems()) and problems() == as_judged())
+    qtbot.waitUntil(lambda: "/models/m299" in page.list.visible_keys() and any(problems()) and problems() == as_judged())
     page.list.scrollToTop()
     page.refresh()
     qtbot.wait(20)
     assert len(asked) == len(set(asked)) < 80
 
 
-def test_a_row_says_all_of_it_to_a_screen_reader() -> None:
+def test_a_row_has_its_full_text_for_screen_readers() -> None:
     model = LibraryModel("tiny", "/models/tiny", "LM Studio", 4 * 10**9, "llama", "Q4_0", 8192, "window", 30 * 10**9, form="GGUF")
-    entry = of_model(model, 10 * 10**9, "/models/tiny", "ngram")
+    entry = model_entry(model, 10 * 10**9, "/models/tiny", "ngram")
     assert entry.spoken == (
         "tiny, Target, 4.0 GB, GGUF Q4_0 · llama · context 8,192 · sliding window · 30.0 GB of memory, 10.0 GB free · LM Studio"
     )
 
 
-def test_what_is_dropped_is_a_model_only_if_it_is_one(tmp_path: Path) -> None:
+def test_only_models_are_accepted_as_dropped_models(tmp_path: Path) -> None:
     folder = tiny_models.write_folder(tmp_path / "model")
     (tmp_path / "blob").write_bytes(b"GGUF and more")
     data = QMimeData()

@@ -155,7 +155,7 @@ def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, o
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].unit.text() == "not measured"
     assert not window.panel.charts.measure.isHidden() and window.panel.explainer.can_measure
-    assert "other conditions" in window.panel.charts.sections["throughput"].note.words
+    assert "other conditions" in window.panel.charts.sections["throughput"].note.longest_text
 
 
 def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
@@ -166,7 +166,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
     assert window.panel.charts.measure.isHidden() and not window.panel.explainer.can_measure
-    assert "a plain run" in window.panel.charts.sections["throughput"].note.words
+    assert "a plain run" in window.panel.charts.sections["throughput"].note.longest_text
     assert (window.panel.figures.tiles["speed_up"].value.text(), window.panel.figures.tiles["speed_up"].unit.text()) == ("–", "")
 
 

@@ -110,8 +110,8 @@ def test_the_lanes_fill_with_the_answer_under_way(qtbot: QtBot, open_window: Ope
     qtbot.waitUntil(lambda: window.session.running is None)
     rounds = window.session.turns[0].answer.rounds
     qtbot.waitUntil(lambda: window.panel.rounds.lanes.field.count == len(rounds))
-    assert window.panel.rounds.lanes.following
-    assert "verify" in window.panel.rounds.key.accessibleDescription()
+    assert window.panel.rounds.lanes.is_following
+    assert "verify" in window.panel.rounds.legend.accessibleDescription()
 
 
 def test_the_lanes_show_the_answer_with_the_pin(qtbot: QtBot, open_window: Open) -> None:
@@ -123,7 +123,7 @@ def test_the_lanes_show_the_answer_with_the_pin(qtbot: QtBot, open_window: Open)
     cursor.leave()
     cursor.pin(Place(0, 3, 1))
     assert panel.shown.turn == 0
-    qtbot.waitUntil(lambda: panel.rounds.lanes.spoken().endswith("round 4"))
+    qtbot.waitUntil(lambda: panel.rounds.lanes.accessible_text().endswith("round 4"))
     lanes = panel.rounds.lanes
     assert 0 <= lanes.field.top_of(3) < lanes.field.height
     cursor.pin(Place(1, 0))
@@ -223,13 +223,13 @@ def test_the_answer_clock_and_the_zoom_have_buttons(qtbot: QtBot, open_window: O
     page.clock.click()
     assert [*clocks, page.lanes.field.clock] == ["answer", "round"]
     assert not page.fit.isEnabled()
-    page.into.click()
+    page.zoom_in.click()
     assert page.lanes.zoom > 1
     page.fit.click()
     assert page.lanes.zoom == 1
-    page.out.click()
+    page.zoom_out.click()
     assert page.lanes.zoom < 1
-    for button in (page.clock, page.out, page.fit, page.into, window.panel.table.copy_button):
+    for button in (page.clock, page.zoom_out, page.fit, page.zoom_in, window.panel.table.copy_button):
         assert button.accessibleName()
 
 

@@ -64,14 +64,14 @@ def engine_of(window: Window) -> FakeEngine:
 
 def place(window: Window) -> str:
     """Where the replay is, in the words for a screen reader; a small window shows fewer."""
-    return window.replay_controller.bar.place.accessibleDescription()
+    return window.replay_controller.bar.position.accessibleDescription()
 
 
 def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
     rounds = len(story_rounds())
     player = window.replay_controller.player
-    assert player is not None and not player.playing
+    assert player is not None and not player.is_playing
     assert window.session.answer is not None and window.session.answer.rounds == []
     assert window.session.turns[-1].prompt in plain_text(window.transcript), "the prompt stands there already"
     assert f"Round 0 of {rounds}" in place(window)
@@ -88,12 +88,12 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert window.actions_by_id["exportAction"].isEnabled()
 
 
-def test_the_note_about_the_beginning_goes_when_the_replay_plays(window: Window, trace: Path) -> None:
+def test_the_paused_note_hides_when_the_replay_plays(window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
     assert window.banner.isVisible()
     window.replay_controller.toggle()
     player = window.replay_controller.player
-    assert player is not None and player.playing and player.shown == 0, "the first token comes seconds later"
+    assert player is not None and player.is_playing and player.shown == 0, "the first token comes seconds later"
     assert not window.banner.isVisible()
 
 
@@ -130,7 +130,7 @@ def test_a_dropped_trace_opens(window: Window, trace: Path, where: str) -> None:
     assert window.composer.text == "", "its path is not typed into the message"
 
 
-def test_what_is_no_single_trace_is_not_taken(window: Window, trace: Path, tmp_path: Path) -> None:
+def test_only_a_single_trace_is_accepted(window: Window, trace: Path, tmp_path: Path) -> None:
     for paths in (["/tmp/picture.png"], ["https://example.org/story.jsonl"], []):
         assert not drop(window, *paths)
     drop(window, str(trace), str(trace))  # two are files like others
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_leaves_everything_as_it_is(window: Window, t
     assert window.session.replaying and "story.jsonl" in window.replay_controller.bar.name.text(), "the trace before stays"
 
 
-def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: Path) -> None:
+def test_a_truncated_trace_opens_with_a_note(window: Window, trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[: trace.stat().st_size // 2])
     window.replay_controller.open(trace)
     rounds = len(read(trace).rounds)
@@ -194,7 +194,7 @@ def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
     assert window.session.answer is not None and len(window.session.answer.rounds) == 2
 
 
-def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> None:
+def test_playing_advances_by_itself(qtbot: QtBot, window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
     window.replay_controller._set_speed(16.0)
     window.replay_controller.toggle()
@@ -213,9 +213,9 @@ def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path) -> None:
         qtbot.keyClick(target, Key.Key_Period)
         assert f"Round {rounds - 1} of {rounds}" in place(window)
         qtbot.keyClick(target, Key.Key_Space)
-        assert window.replay_controller.player is not None and window.replay_controller.player.playing
+        assert window.replay_controller.player is not None and window.replay_controller.player.is_playing
         qtbot.keyClick(target, Key.Key_Space)
-        assert not window.replay_controller.player.playing
+        assert not window.replay_controller.player.is_playing
         qtbot.keyClick(target, Key.Key_Escape)
         assert not window.session.replaying
 
@@ -239,24 +239,24 @@ def test_space_plays_and_pauses_wherever_the_keyboard_is(qtbot: QtBot, window: W
         if QApplication.focusWidget() is not focused or isinstance(focused, writes):
             continue
         qtbot.keyClick(focused, Key.Key_Space)
-        assert player.playing != isinstance(focused, QAbstractSpinBox), focused
+        assert player.is_playing != isinstance(focused, QAbstractSpinBox), focused
         window.replay_controller._pause()
     assert len(parts) > 20 and pressed == []
     assert player.shown == 3
 
 
-def test_space_in_a_text_field_and_in_a_list_of_a_choice_is_theirs(qtbot: QtBot, window: Window, trace: Path) -> None:
+def test_space_in_a_text_field_or_list_does_not_play(qtbot: QtBot, window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
     player = window.replay_controller.player
     assert player is not None
     window.find_in_chat()
     qtbot.keyClicks(window.column.find_bar.field, "a b")
-    assert window.column.find_bar.field.text() == "a b" and not player.playing
+    assert window.column.find_bar.field.text() == "a b" and not player.is_playing
     window.replay_controller.bar.speed.showPopup()
     popup = QApplication.activePopupWidget()
     assert popup is not None
     qtbot.keyClick(window.replay_controller.bar.speed.view(), Key.Key_Space)
-    assert not player.playing
+    assert not player.is_playing
     window.replay_controller.bar.speed.hidePopup()
     window.replay_controller.leave()
     window.header.panel.setFocus()
@@ -425,7 +425,7 @@ def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Windo
     QApplication.sendPostedEvents()
     QApplication.processEvents()
     bar = window.replay_controller.bar
-    parts = [*bar.findChildren(QAbstractButton), bar.slider, bar.place, bar.speed, bar.timing]
+    parts = [*bar.findChildren(QAbstractButton), bar.slider, bar.position, bar.speed, bar.timing]
     for part in parts:
         area = part.geometry()
         assert bar.frame.rect().contains(area), part
@@ -434,7 +434,7 @@ def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Windo
     if width > 560 or scale > 1:  # where the border lies depends on the font
         small = width < 800 and scale > 1
         words = ("17 of 17  ·  1.0 s", "Back") if small else (place(window), "Back to the conversation")
-        assert (bar.place.text(), bar.close_button.text()) == words
+        assert (bar.position.text(), bar.close_button.text()) == words
 
 
 # The command line

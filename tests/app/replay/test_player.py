@@ -50,10 +50,10 @@ def timed(*ends: float) -> list[Round]:
     return [make_round(index, [], "x", started=0.0, total=1000 * end) for index, end in enumerate(ends)]
 
 
-def test_rounds_come_when_they_came() -> None:
+def test_rounds_appear_at_their_recorded_times() -> None:
     player = Player(timed(1.0, 1.5, 4.0))
-    assert (player.shown, player.playing) == (0, False), "a trace opens at its beginning, and waits"
-    player.go(3)
+    assert (player.shown, player.is_playing) == (0, False), "a trace opens at its beginning, and waits"
+    player.go_to(3)
     player.play()
     assert player.shown == 0, "play at the end starts over"
     assert not player.advance(0.9)
@@ -61,7 +61,7 @@ def test_rounds_come_when_they_came() -> None:
     assert player.advance(0.4) and player.shown == 2
     assert player.seconds == 1.5
     assert player.advance(9.0) and player.shown == 3
-    assert not player.playing, "and stops at the end"
+    assert not player.is_playing, "and stops at the end"
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
@@ -86,7 +86,7 @@ def test_even_steps_take_the_same_time_each() -> None:
 
 def test_another_timing_goes_on_from_the_same_round() -> None:
     player = Player(timed(1.0, 2.0, 3.0))
-    player.go(1)
+    player.go_to(1)
     player.play()
     player.set_timing("even")
     assert player.shown == 1
@@ -101,15 +101,15 @@ def test_steps_and_jumps_stay_inside_the_answer() -> None:
     player = Player(timed(1.0, 2.0, 3.0))
     player.play()
     player.step(1)
-    assert (player.shown, player.playing) == (1, False), "a step pauses"
+    assert (player.shown, player.is_playing) == (1, False), "a step pauses"
     player.step(-5)
     assert player.shown == 0
-    player.go(99)
+    player.go_to(99)
     assert player.shown == 3
-    player.go(1)
+    player.go_to(1)
     player.play()
-    player.go(2)
-    assert player.playing, "a jump does not"
+    player.go_to(2)
+    assert player.is_playing, "a jump does not"
     player.advance(0.5)
     assert player.shown == 2, "time goes on from the end of the round that was jumped to"
 
@@ -124,7 +124,7 @@ def test_a_clock_that_ran_backwards_does_not_hold_rounds_back() -> None:
 def test_a_trace_without_rounds_has_nothing_to_play() -> None:
     player = Player([])
     player.play()
-    assert not player.playing and not player.advance(1.0)
+    assert not player.is_playing and not player.advance(1.0)
     assert (player.seconds, player.total_seconds) == (0.0, 0.0)
 
 
@@ -139,7 +139,7 @@ def live(count: int, path: Path) -> Answer:
     return replay.answer
 
 
-def test_every_place_is_the_same_however_it_was_reached(tmp_path: Path) -> None:
+def test_a_position_looks_the_same_however_it_was_reached(tmp_path: Path) -> None:
     rounds = story_rounds()
     path = write_trace(tmp_path / "story.jsonl", rounds, changes=[{"index": 3, "rule": "match", "gamma": 2, "drafter": "ngram"}])
     replay = replay_of(path)
@@ -149,8 +149,8 @@ def test_every_place_is_the_same_however_it_was_reached(tmp_path: Path) -> None:
         assert same(replay.answer, live(shown, path)), shown
 
 
-def test_a_long_answer_grows_again_from_what_was_kept_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.replay.player.KEPT_EVERY", 4)
+def test_a_long_answer_is_rebuilt_from_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.replay.player.SNAPSHOT_INTERVAL", 4)
     rounds = story_rounds(STORY * 3)
     changes = [{"index": index, "rule": rule, "gamma": 4, "drafter": "ngram"} for index, rule in ((4, "match"), (9, "block"))]
     path = write_trace(tmp_path / "story.jsonl", rounds, changes=changes)
@@ -159,7 +159,7 @@ def test_a_long_answer_grows_again_from_what_was_kept_of_it(tmp_path: Path, monk
         replay.show(shown)
         assert same(replay.answer, live(shown, path)), shown
         assert list(replay.answer.tally.taus.rows[:, 0]) == list(live(shown, path).tally.taus.rows[:, 0])
-    assert set(replay._kept) >= {4, 8, 12, 16}
+    assert set(replay._snapshots) >= {4, 8, 12, 16}
 
 
 def test_the_whole_replay_is_the_recorded_answer(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_the_conversation_is_untouched_and_comes_back(tmp_path: Path) -> None:
     assert not answer.rounds
 
 
-def test_what_was_said_before_comes_along(tmp_path: Path) -> None:
+def test_earlier_messages_are_replayed_too(tmp_path: Path) -> None:
     history = [("system", "Be brief."), ("user", "One?"), ("assistant", "Two."), ("user", "lost"), ("user", "Three?")]
     replay = replay_of(write_trace(tmp_path / "later.jsonl", story_rounds(), "Four?", history=[*history, ("assistant", "3.")]))
     replay.show(1)
@@ -232,7 +232,7 @@ def test_an_answer_that_failed_says_why(tmp_path: Path) -> None:
     assert (replay.answer.state, replay.answer.message) == ("failed", "Out of memory.")
 
 
-def test_a_header_that_a_strange_hand_wrote_is_shown_as_far_as_it_makes_sense(tmp_path: Path) -> None:
+def test_a_malformed_header_is_shown_as_far_as_it_is_valid(tmp_path: Path) -> None:
     odd = {"prompt": [1], "target": "x", "drafter": None, "options": {"rule": "coin", "temperature": 0.5, "stop": 7}, "given": 3}
     changes = [{"index": "x"}, {"index": 1, "rule": "match", "gamma": 99, "drafter": "n"}]
     path = write_trace(

@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.look import theme as themes
 from app.look.marks import MIN_BRACKET_WIDTH
 from app.rules import page as page_module
-from app.rules.page import WAITING, RulesPage
+from app.rules.page import EMPTY_NOTE, RulesPage
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session, Turn
 from app.session.settings import Settings
@@ -79,36 +79,36 @@ def listed(page: RulesPage) -> list[Place | None]:
     return [page.list.place_of(page.list.changes.index(row)) for row in range(page.list.changes.rowCount())]
 
 
-def test_the_finding_stands_right_below_the_controls_however_high_the_page_is(page: RulesPage) -> None:
+def test_the_summary_is_directly_below_the_controls(page: RulesPage) -> None:
     page.resize(420, 1400)
     show(page)
     QApplication.processEvents()
     assert page.list.isHidden(), "so there is height that nobody needs"
-    assert page.found.geometry().top() - page.keep.geometry().bottom() < 40
+    assert page.headline.geometry().top() - page.keep_marks.geometry().bottom() < 40
 
 
-def test_it_says_and_lists_what_was_found(page: RulesPage) -> None:
+def test_the_changes_are_summarised_and_listed(page: RulesPage) -> None:
     show(page, answer())
     judged = rejudge(TRACE.rounds, OPTIONS, "rejection")
-    assert [page.found.text(), *page.words.text().splitlines()] == summary(judged)
-    assert page.found.property("alone") is False, "the finding stands out"
+    assert [page.headline.text(), *page.details.text().splitlines()] == summary(judged)
+    assert page.headline.property("alone") is False, "the finding stands out"
     assert page.notes.text() == " ".join(limits(judged)) and page.notes.isVisible()
     assert listed(page) == wanted("rejection") and len(wanted("rejection")) > 5
     row = page.list.changes.row(0)
     assert (row.sign, row.before, row.token) == ("+", "", "The")
-    assert row.words == "rejected; Rejection would have accepted it" and row.figures.startswith("p 0.285   q 0.490")
+    assert row.description == "rejected; Rejection would have accepted it" and row.figures.startswith("p 0.285   q 0.490")
     assert row.after == "As the last light"
 
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("width", [320, 380, 474, 560])
-def test_no_line_of_what_was_found_is_cut(page: RulesPage, width: int) -> None:
+def test_no_line_of_the_summary_is_cut_off(page: RulesPage, width: int) -> None:
     show(page, answer())
     page.resize(width, 600)
     for rule in ("rejection", "match"):
         page.rule.buttons[rule].click()
         QApplication.processEvents()
-        for label in (page.found, page.words, page.notes):
+        for label in (page.headline, page.details, page.notes):
             assert label.isHidden() or label.height() >= label.heightForWidth(label.width()), label.text()
 
 
@@ -117,7 +117,7 @@ def test_in_a_low_panel_the_page_scrolls_and_nothing_lies_over_anything(page: Ru
     show(page, answer())
     page.resize(474, 260)
     QApplication.processEvents()
-    parts = [page.keep, page.found, page.words, page.notes, page.list]
+    parts = [page.keep_marks, page.headline, page.details, page.notes, page.list]
     places = [part.geometry() for part in parts]
     assert all(above.bottom() < below.top() for above, below in pairwise(places))
     assert all(label.height() >= label.heightForWidth(label.width()) for label in parts[1:4])
@@ -131,14 +131,14 @@ def test_in_a_low_panel_the_page_scrolls_and_nothing_lies_over_anything(page: Ru
 def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) -> None:
     show(page, answer())
     page.rule.buttons["match"].click()
-    assert listed(page) == wanted("match") and "Match would have proposed" in page.list.changes.row(0).words
+    assert listed(page) == wanted("match") and "Match would have proposed" in page.list.changes.row(0).description
     assert page.notes.text() == "After the first change in a round, the drafts are unknown."
     page.gamma.setCurrentIndex(page.gamma.findData(1))
     page.gamma.activated.emit(page.gamma.currentIndex())
     assert listed(page) == wanted("match", 1)
     assert [page.gamma.itemData(index) for index in range(page.gamma.count())] == [None, 1, 2, 3]
     page.rule.buttons["gumbel"].click()
-    assert not listed(page) and page.list.isHidden() and "12 instead of 13" in page.found.text()
+    assert not listed(page) and page.list.isHidden() and "12 instead of 13" in page.headline.text()
 
 
 def test_the_rule_that_did_not_judge_is_offered_until_one_is_chosen(page: RulesPage) -> None:
@@ -155,7 +155,7 @@ def test_a_growing_answer_is_judged_round_by_round(page: RulesPage, monkeypatch:
     monkeypatch.setattr(page_module.Rejudge, "add", lambda self, current: (judged.append(current.index), add(self, current))[1])
     made = answer(0, "generating")
     show(page, made)
-    assert page.found.text() == WAITING
+    assert page.headline.text() == EMPTY_NOTE
     resets: list[int] = []
     page.list.changes.modelReset.connect(lambda: resets.append(1))
     for current in TRACE.rounds:
@@ -165,7 +165,7 @@ def test_a_growing_answer_is_judged_round_by_round(page: RulesPage, monkeypatch:
     assert listed(page) == wanted("rejection")
 
 
-def test_an_answer_that_went_back_is_judged_anew(page: RulesPage) -> None:
+def test_a_shortened_answer_is_judged_again(page: RulesPage) -> None:
     made = answer()
     show(page, made)
     del made.rounds[10:]
@@ -177,9 +177,9 @@ def test_an_answer_that_went_back_is_judged_anew(page: RulesPage) -> None:
     ("options", "said"),
     [({"temperature": 0}, "At temperature 0"), ({"seed": None}, "seed of this answer is not recorded")],
 )
-def test_what_cannot_be_told_is_said_in_words(page: RulesPage, options: dict[str, object], said: str) -> None:
+def test_answers_that_cannot_be_judged_again_are_explained(page: RulesPage, options: dict[str, object], said: str) -> None:
     show(page, answer(**options))
-    assert said in page.found.text() and not listed(page) and page.list.isHidden()
+    assert said in page.headline.text() and not listed(page) and page.list.isHidden()
 
 
 def test_rounds_without_what_the_rule_compares_are_named_as_the_reason(page: RulesPage) -> None:
@@ -189,22 +189,22 @@ def test_rounds_without_what_the_rule_compares_are_named_as_the_reason(page: Rul
     )
     grow(made, tuple(bare))
     show(page, made)
-    assert page.found.text().startswith("Analysis was off") and not page.notes.isVisible()
+    assert page.headline.text().startswith("Analysis was off") and not page.notes.isVisible()
 
 
-def test_an_empty_conversation_says_what_will_be_there(page: RulesPage) -> None:
+def test_an_empty_conversation_shows_a_note(page: RulesPage) -> None:
     show(page)
-    assert page.found.text() == WAITING and page.focusProxy() is page.rule.buttons["rejection"]
+    assert page.headline.text() == EMPTY_NOTE and page.focusProxy() is page.rule.buttons["rejection"]
 
 
-def test_places_are_marked_while_the_page_shows_or_as_long_as_is_asked(page: RulesPage, cursor: Cursor) -> None:
+def test_marks_show_while_the_page_does_or_if_kept(page: RulesPage, cursor: Cursor) -> None:
     show(page, answer())
     assert list(cursor.marks.values()) == wanted("rejection")
     page.hide()
     assert not cursor.marks
-    page.keep.setChecked(True)
+    page.keep_marks.setChecked(True)
     assert list(cursor.marks.values()) == wanted("rejection")
-    page.keep.setChecked(False)
+    page.keep_marks.setChecked(False)
     assert not cursor.marks
     page.show()
     page.rule.buttons["match"].click()
@@ -240,7 +240,7 @@ def test_another_turn_is_shown_with_its_own_places(page: RulesPage, cursor: Curs
     assert listed(page) == wanted("rejection") and {place.turn for place in cursor.marks.values()} == {0}
 
 
-def test_a_row_says_the_same_to_a_screen_reader(page: RulesPage) -> None:
+def test_a_row_has_accessible_text(page: RulesPage) -> None:
     show(page, answer())
     index = page.list.changes.index(0)
     spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)
@@ -283,7 +283,7 @@ def differing(before: QImage, after: QImage) -> list[QPoint]:
     return [point for point in points if before.pixelColor(point) != after.pixelColor(point)]
 
 
-def test_brackets_stand_over_the_changed_tokens_in_the_text(qtbot: QtBot, open_window: Open) -> None:
+def test_changed_tokens_have_brackets_in_the_text(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(panel_page="rules")
     transcript = window.transcript
     qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() == 0)  # the note about the beginning has made room
@@ -298,9 +298,9 @@ def test_brackets_stand_over_the_changed_tokens_in_the_text(qtbot: QtBot, open_w
     assert QColor(transcript.theme.text) == marked.pixelColor(found[0])
 
 
-def test_kept_marks_stand_over_the_rounds_too(open_window: Open) -> None:
+def test_kept_marks_are_shown_over_the_rounds_too(open_window: Open) -> None:
     window = open_window(panel_page="rules")
-    window.panel.rules.keep.setChecked(True)
+    window.panel.rules.keep_marks.setChecked(True)
     window.panel.show_page("rounds")
     lanes = window.panel.rounds.lanes
     slots = {index: lanes.marked_slot(index) for index in range(len(TRACE.rounds))}
@@ -308,7 +308,7 @@ def test_kept_marks_stand_over_the_rounds_too(open_window: Open) -> None:
         place.round: place.proposal for place in wanted("rejection")
     }
     marked = picture(lanes.viewport())
-    window.panel.rules.keep.setChecked(False)
+    window.panel.rules.keep_marks.setChecked(False)
     assert differing(picture(lanes.viewport()), marked)
 
 

@@ -106,7 +106,7 @@ def test_every_column_explains_itself() -> None:
         assert len(model.headerData(section, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole)) > 15
 
 
-def test_the_model_keeps_qts_rules_while_it_grows_sorts_and_starts_anew(qtmodeltester: ModelTester) -> None:
+def test_the_model_passes_qts_model_tester(qtmodeltester: ModelTester) -> None:
     model = RoundModel()
     qtmodeltester.check(model)
     rounds = story_rounds(STORY * 3)
@@ -135,7 +135,7 @@ def test_rounds_come_in_batches(qtbot: QtBot) -> None:
     assert spy.at(0)[1:] == [5, 24]
 
 
-def test_sorting_is_by_value_keeps_ties_in_order_and_puts_what_is_missing_last() -> None:
+def test_sorting_is_by_value_stable_with_missing_values_last() -> None:
     model = RoundModel()
     rounds = [make_round(i, [" a"] * (i % 3), " b", [" x"], total=(70, 9, 100)[i % 3], staged=i % 4 == 0) for i in range(9)]
     model.show_answer(answer_of(rounds))
@@ -155,7 +155,7 @@ def test_sorting_is_by_value_keeps_ties_in_order_and_puts_what_is_missing_last()
     assert model.row_of(9) is None
 
 
-def test_a_new_round_takes_its_place_in_a_sorted_table() -> None:
+def test_a_new_round_is_inserted_in_sort_order() -> None:
     model = RoundModel()
     answer = answer_of([make_round(i, [], " b", total=total) for i, total in enumerate((30, 10, 20))])
     model.show_answer(answer)
@@ -259,7 +259,7 @@ def test_the_menu_sorts_by_key(open_table: Callable[..., TablePage]) -> None:
     menu.close()
 
 
-def test_an_empty_table_says_what_will_come(open_table: Callable[..., TablePage]) -> None:
+def test_an_empty_table_shows_a_note(open_table: Callable[..., TablePage]) -> None:
     page = open_table([])
     assert "appear here" in page.note.text()
     assert not page.copy_button.isEnabled()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from app.session.session import Answer
-from app.verdict.residual import left_after
-from app.verdict.verdict import judge, kept_before, probability, rank_words
+from app.verdict.residual import residual_after
+from app.verdict.verdict import judge, probability, rank_text, tokens_before
 from engine.decode.recording.analysis import Row
 from engine.lens.pieces import Spot
 from engine.rounds import theory
@@ -78,11 +78,11 @@ GHOST, BEHIND, CORRECTION = Spot(0, False, 0), Spot(0, False, 1), Spot(0, True, 
 def figures(made: Answer, spot: Spot) -> dict[str, str]:
     verdict = judge(made, spot)
     assert verdict is not None
-    return {figure.name: figure.words for figure in verdict.figures}
+    return {figure.name: figure.text for figure in verdict.figures}
 
 
 def test_the_residual_is_what_p_has_over_q_normalised() -> None:
-    left = left_after(rejected_round(), GHOST, greedy=False)
+    left = residual_after(rejected_round(), GHOST, greedy=False)
     excess = np.maximum(P.astype(float) - Q, 0)
     share = excess / excess.sum()
     listed = {entry.id for entry in left}
@@ -97,16 +97,16 @@ def test_the_residual_is_what_p_has_over_q_normalised() -> None:
 
 def test_every_share_is_exact_where_the_draft_has_few_tokens() -> None:
     q = np.array([0.1, 0.8, 0, 0, 0, 0, 0.1, 0], dtype=np.float32)
-    left = left_after(rejected_round(q=q), GHOST, greedy=False)
+    left = residual_after(rejected_round(q=q), GHOST, greedy=False)
     excess = np.maximum(P.astype(float) - q, 0)
     assert len(left) == 5
     for entry in left:
         assert entry.low == entry.high == pytest.approx(excess[entry.id] / excess.sum(), abs=1e-5)
 
 
-def test_the_drawn_token_stands_in_the_residual_however_unlikely_it_was() -> None:
+def test_the_residual_always_contains_the_drawn_token() -> None:
     drawn = int(np.argmin(P))
-    left = {entry.id: entry for entry in left_after(rejected_round(drawn=drawn), GHOST, greedy=False)}
+    left = {entry.id: entry for entry in residual_after(rejected_round(drawn=drawn), GHOST, greedy=False)}
     excess = np.maximum(P.astype(float) - Q, 0)
     assert left[drawn].low <= excess[drawn] / excess.sum() <= left[drawn].high + 1e-5
     for token, entry in left.items():
@@ -116,8 +116,8 @@ def test_the_drawn_token_stands_in_the_residual_however_unlikely_it_was() -> Non
 
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 def test_no_residual_is_shown_where_the_target_drew_for_itself(rule: Rule) -> None:
-    assert left_after(rejected_round(rule), GHOST, greedy=False) == ()
-    assert left_after(rejected_round(), GHOST, greedy=True) == ()
+    assert residual_after(rejected_round(rule), GHOST, greedy=False) == ()
+    assert residual_after(rejected_round(), GHOST, greedy=True) == ()
 
 
 def test_a_block_that_scales_p_shows_no_residual_but_says_the_weight() -> None:
@@ -130,11 +130,11 @@ def test_a_block_that_scales_p_shows_no_residual_but_says_the_weight() -> None:
         emitted=(kept, *base.emitted),
         expected=(base.expected[0], base.expected[0]),
     )
-    assert left_after(made, Spot(0, False, 1), greedy=False) == ()
+    assert residual_after(made, Spot(0, False, 1), greedy=False) == ()
     verdict = judge(answer(made), Spot(0, True, 1))
     assert verdict is not None
     assert "w = 0.500" in verdict.decision
-    assert left_after(base, GHOST, greedy=False) != (), "the first proposal of a block is scaled by nothing"
+    assert residual_after(base, GHOST, greedy=False) != (), "the first proposal of a block is scaled by nothing"
 
 
 def test_a_coin_close_to_the_ratio_shows_which_is_larger() -> None:
@@ -154,7 +154,7 @@ def test_rejection_tells_the_coin_and_the_ratio() -> None:
     verdict = judge(made, GHOST)
     assert verdict is not None
     assert (verdict.token, verdict.data, verdict.state) == ("·sea", "20 73 65 61", "rejected")
-    assert verdict.where == "round 1, proposal 1 of 2, position 40"
+    assert verdict.location == "round 1, proposal 1 of 2, position 40"
     assert "u = 0.700 is not below p/q = 0.125" in verdict.decision
     assert figures(made, GHOST)["p / q"] == "0.125"
     assert [(entry.token, entry.marks) for entry in verdict.target][:2] == [("·the", ("in the text",)), ("⏎", ())]
@@ -183,7 +183,7 @@ def test_an_unjudged_proposal_with_a_recorded_p_says_what_text_that_follows() ->
     recorded = replace(round_, proposals=(*round_.proposals[:-1], replace(round_.proposals[-1], p=0.25)))
     verdict = judge(answer(recorded), BEHIND)
     shown = next(figure for figure in verdict.figures if figure.name == "Target p")
-    assert (shown.words, shown.note) == ("0.250", "after the proposals before it")
+    assert (shown.text, shown.note) == ("0.250", "after the proposals before it")
     assert any("p is given the proposals before it: it follows text that was rejected" in words for words in verdict.unknown)
 
 
@@ -196,7 +196,7 @@ def test_an_unjudged_proposal_without_p_carries_q_alone_and_says_so() -> None:
     assert "“·sea”" in verdict.decision
     assert any("p is unknown" in words for words in verdict.unknown)
     assert verdict.expected == ()
-    assert kept_before(made, BEHIND) is None
+    assert tokens_before(made, BEHIND) is None
 
 
 def test_one_hot_proposals_are_called_copied_and_never_drawn() -> None:
@@ -234,14 +234,14 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
     assert not re.search("noise|both drew|independently", verdict.text())
 
 
-def test_a_token_that_a_filter_left_alone_was_drawn_all_the_same() -> None:
+def test_the_only_token_left_by_a_filter_counts_as_drawn() -> None:
     verdict = judge(answer(proposed("gumbel", copied=False)), GHOST)
     assert verdict is not None
     assert "drew with the same noise" in verdict.decision
     assert "copied" not in verdict.text()
 
 
-def test_a_trace_that_does_not_say_shows_a_copy_by_its_q() -> None:
+def test_without_a_recorded_origin_a_copy_is_recognised_by_its_q() -> None:
     verdict = judge(answer(proposed("gumbel", copied=None)), GHOST)
     assert verdict is not None and "copied" in verdict.decision
     drawn = judge(answer(rejected_round("gumbel", drafter="head")), GHOST)
@@ -296,15 +296,15 @@ def test_a_bonus_and_a_plain_token_tell_where_they_come_from() -> None:
     assert bonus.expected == plain.expected == ()
 
 
-def test_a_branch_keeps_what_stood_before_the_token_and_what_its_answer_was_given() -> None:
+def test_a_branch_keeps_the_given_and_preceding_tokens() -> None:
     made = answer(rejected_round(), replace(rejected_round(drawn=2), index=1), given=(5, 6))
-    assert kept_before(made, GHOST) == kept_before(made, CORRECTION) == (5, 6)
-    assert kept_before(made, Spot(1, False, 0)) == (5, 6, 0)
+    assert tokens_before(made, GHOST) == tokens_before(made, CORRECTION) == (5, 6)
+    assert tokens_before(made, Spot(1, False, 0)) == (5, 6, 0)
     made.request = None
-    assert kept_before(made, GHOST) is None, "a recorded answer has no engine to go on with"
+    assert tokens_before(made, GHOST) is None, "a recorded answer has no engine to go on with"
 
 
-def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
+def test_tokens_after_the_end_are_explained_and_cannot_be_branched() -> None:
     base = make_round(0, ["one", "<end>", "two"], "three", finish="eos")
     made = answer(replace(base, emitted=base.emitted[:2]))
     end, behind = judge(made, Spot(0, False, 1)), judge(made, Spot(0, False, 2))
@@ -312,8 +312,8 @@ def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
     assert behind is not None
     assert "ends the answer" in end.text()
     assert "ended before this token" in behind.text()
-    assert kept_before(made, Spot(0, False, 1)) == (9,)
-    assert kept_before(made, Spot(0, False, 2)) is None
+    assert tokens_before(made, Spot(0, False, 1)) == (9,)
+    assert tokens_before(made, Spot(0, False, 2)) is None
 
 
 def test_a_rejected_proposal_behind_the_end_has_nothing_in_its_place() -> None:
@@ -363,7 +363,7 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     assert note == ("near-tie of the two best scores" if near else "best score minus second best")
 
 
-def test_a_margin_that_is_not_known_to_its_end_says_so() -> None:
+def test_a_margin_that_is_a_lower_bound_is_marked() -> None:
     base = rejected_round("gumbel")
     ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.25, 3.25))
     assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1.25", "3.250")
@@ -380,7 +380,7 @@ def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
     assert any(words.startswith("q is shown") for words in behind.unknown)
 
 
-def test_places_that_are_not_there_have_no_verdict() -> None:
+def test_missing_places_have_no_verdict() -> None:
     made = answer(rejected_round())
     for spot in (Spot(1, False, 0), Spot(0, False, 2), Spot(0, True, 1), Spot(-1, True, 0)):
         assert judge(made, spot) is None
@@ -396,7 +396,7 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
         "3.0e-07",
     ]
     top = rejected_round().proposals[0].target_top
-    assert rank_words(0, top) == "most likely"
-    assert rank_words(4, top) == "4th most likely"
-    assert rank_words(7, top) == "not in the top five"
-    assert rank_words(7, top[:3]) == "cannot be drawn"
+    assert rank_text(0, top) == "most likely"
+    assert rank_text(4, top) == "4th most likely"
+    assert rank_text(7, top) == "not in the top five"
+    assert rank_text(7, top[:3]) == "cannot be drawn"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.charts.data import SHOWN_ROUNDS, span_of
+from app.charts.data import DEFAULT_ROUNDS, span_of
 from engine.lens.bins import interrupted_columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars, ChartSpec
@@ -29,7 +29,7 @@ def mixed_rules(first: int = 20, second: int = 25) -> list[Round]:
     return [replace(one, expected=(chances[one.rule == "rejection"],) * len(one.expected)) for one in rounds]
 
 
-def described(name: str, rounds: Sequence[Round], shown: int | None = SHOWN_ROUNDS, width: int = 400) -> ChartSpec:
+def described(name: str, rounds: Sequence[Round], shown: int | None = DEFAULT_ROUNDS, width: int = 400) -> ChartSpec:
     """A chart of these rounds, as the window describes it."""
     return spec_of(CHARTS[name], Material(Tally.of(rounds), span_of(len(rounds), shown, width=width)))
 
@@ -82,7 +82,7 @@ def test_charts_say_why_they_are_empty() -> None:
 
 
 @pytest.mark.parametrize("first", [20, 133])
-@pytest.mark.parametrize("shown", [SHOWN_ROUNDS, None])
+@pytest.mark.parametrize("shown", [DEFAULT_ROUNDS, None])
 def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> None:
     """Everything that looks back or predicts is one of two values, each on its side of the change; a window or a bin across it
     would be between them."""
@@ -114,7 +114,7 @@ def test_cells_too_low_to_distinguish_become_one_bar() -> None:
         assert sum(box[3] for box in one) == sum(box[3] for box in many), "nothing is lost"
 
 
-@pytest.mark.parametrize("shown", [SHOWN_ROUNDS, None])
+@pytest.mark.parametrize("shown", [DEFAULT_ROUNDS, None])
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_bars_never_leave_their_axis(name: str, shown: int | None) -> None:
     """Whatever is drawn of a round ends at the top of its axis, in every chart of bars and at every zoom."""
