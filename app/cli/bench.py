@@ -7,10 +7,10 @@ import time
 from itertools import groupby
 from pathlib import Path
 
-from app.cli.engine_run import carry_out
+from app.cli.engine_run import run_task
 from app.cli.progress import ProgressBar
 from app.cli.shared_options import INTERRUPTED
-from app.cli.table import aligned
+from app.cli.table import align
 from engine.cluster.hosts import Cluster
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
@@ -23,7 +23,7 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.bench import BenchRequest, BenchSetting
 from engine.values.wording import amount, size
 
-SAVE_EVERY = 30.0
+SAVE_INTERVAL = 30.0
 """Seconds between two versions of the JSON file, so that it can be inspected during the run."""
 
 
@@ -46,34 +46,34 @@ def bench(
     results = Results(request)
     saved = time.perf_counter()
 
-    def save_now_and_then() -> None:
-        """Writes the rows measured so far to the JSON file, at most once every `SAVE_EVERY` seconds."""
+    def save_periodically() -> None:
+        """Writes the rows measured so far to the JSON file, at most once every `SAVE_INTERVAL` seconds."""
         nonlocal saved
-        due = results.rows and not results.complete and time.perf_counter() - saved > SAVE_EVERY
+        due = results.rows and not results.complete and time.perf_counter() - saved > SAVE_INTERVAL
         if json_path is not None and due:
             write_whole(json_path, text_of(document(results, summary=False)))
             saved = time.perf_counter()
 
-    def take(event: Event, progress: ProgressBar) -> None:
+    def handle(event: Event, progress: ProgressBar) -> None:
         """Records an event, and reports deviations from the requested benchmark."""
         results.take(event)
         match event:
             case BenchStarted(_, setup):
                 for note in setup.notes:
-                    progress.say(note)
+                    progress.print_line(note)
             case BenchSkipped(_, message):
-                progress.say(message)
+                progress.print_line(message)
 
-    end = carry_out(
+    end = run_task(
         lambda engine: engine.bench(request),
         BenchFinished,
         anyway=anyway,
         cluster=cluster,
-        take=take,
-        between=save_now_and_then,
+        on_event=handle,
+        on_poll=save_periodically,
     )
     if results.rows or not isinstance(end, TaskFailed):
-        print(rendered(results))
+        print(render(results))
     if json_path is not None and results.setup is not None:
         write_whole(json_path, text_of(document(results)))
     if html_path is not None and results.setup is not None:
@@ -81,8 +81,8 @@ def bench(
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if not results.complete:
-        why = "the time is over" if results.out_of_time else "stopped"
-        print(f"draftlight: {why}; run the same command again to go on with the rest", file=sys.stderr)
+        reason = "the time is over" if results.out_of_time else "stopped"
+        print(f"draftlight: {reason}; run the same command again to go on with the rest", file=sys.stderr)
     return 0 if results.complete or results.out_of_time else INTERRUPTED
 
 
@@ -107,7 +107,7 @@ _TEXTS = ("drafter", "rule", "")
 _DASH = "-"
 
 
-def rendered(results: Results) -> str:
+def render(results: Results) -> str:
     """Returns the table, with an explanation of its figures below."""
     figures = results.figures()
     lines: list[str] = []
@@ -127,14 +127,14 @@ def _answer(results: Results) -> list[str]:
     """Returns which drafter and gamma to use, by temperature."""
     lines = []
     for decision in results.decisions():
-        words = advice(decision)
-        where = f"At temperature {decision.temperature:g}: " if len(results.request.temperatures) > 1 else ""
-        lines += [f"{where}{words.headline}", *(f"  {detail}" for detail in words.details)]
+        recommendation = advice(decision)
+        prefix = f"At temperature {decision.temperature:g}: " if len(results.request.temperatures) > 1 else ""
+        lines += [f"{prefix}{recommendation.headline}", *(f"  {detail}" for detail in recommendation.details)]
     return lines + results.missing() + list(filter(None, [results.left_out()]))
 
 
 def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
-    headings, *rows = aligned([_HEADINGS, *map(_cells, figures)], {*_HEADINGS} - {*_TEXTS})
+    headings, *rows = align([_HEADINGS, *map(_cells, figures)], {*_HEADINGS} - {*_TEXTS})
     lines = [headings]
     prompts = {entry.category: entry.prompts for entry in figures}
     for category, block in groupby(zip(figures, rows, strict=True), lambda pair: pair[0].category):
@@ -195,14 +195,14 @@ def _notes(results: Results) -> list[str]:
         )
     comparable = [row for row in results.rows if row.same_text is not None]
     if comparable:
-        same = sum(row.same_text is True for row in comparable)
+        equal_count = sum(row.same_text is True for row in comparable)
         lines.append(
-            f"{same} of {amount(len(comparable), 'answer')} that should equal the plain one did; near-ties can make "
+            f"{equal_count} of {amount(len(comparable), 'answer')} that should equal the plain one did; near-ties can make "
             "the others differ."
         )
     lines += results.setup.notes if results.setup is not None else ()
     lines += results.messages
     if not results.complete:
-        why = "the time was over" if results.out_of_time else "stopped early"
-        lines.append(f"INCOMPLETE: {why}; {amount(len(results.rows), 'measurement')} made by then.")
+        reason = "the time was over" if results.out_of_time else "stopped early"
+        lines.append(f"INCOMPLETE: {reason}; {amount(len(results.rows), 'measurement')} made by then.")
     return lines

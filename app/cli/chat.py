@@ -52,20 +52,20 @@ def chat(
     view = _JsonLines() if json_lines else _Text(ghosts, thoughts)
     notes = _Notes(request)
 
-    def take(event: Event) -> None:
+    def handle(event: Event) -> None:
         """Handles an event: prints notes, shows and saves the answer."""
-        notes.take(event)
-        view.take(event)
+        notes.handle(event)
+        view.handle(event)
         if saving is not None:
-            saving.take(event)
+            saving.handle(event)
 
     with running_engine(anyway, cluster) as engine, interruptions() as interrupted:
-        end = follow(engine, engine.submit(request), (RunFinished, RunFailed), take, interrupted)
+        end = follow(engine, engine.submit(request), (RunFinished, RunFailed), handle, interrupted)
     view.end(end)
     if isinstance(end, RunFailed):
         print(f"draftlight: {end.message}{_hint(end)}", file=sys.stderr)
         return 1
-    if notes.full and saving is not None:
+    if notes.context_is_full and saving is not None:
         print("draftlight: `draftlight chat --continue --when-full drop` goes on without the oldest turns.", file=sys.stderr)
     return INTERRUPTED if interrupted() else 0
 
@@ -86,7 +86,7 @@ class _Progress(StatusLine):
         if sys.stderr.isatty():
             super().show(text)
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Shows the progress of loading and of reading the prompt; clears the line at the first round or the end of the run."""
         match event:
             case LoadProgress(name, step, fraction):
@@ -101,38 +101,38 @@ class _Notes:
     """Notes on how the request is carried out, written to standard error before the answer begins.
 
     Attributes:
-        full: the answer ended because the context is full, and older turns could be left out.
+        context_is_full: the answer ended because the context is full, and older turns could be left out.
     """
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._model: ModelInfo | None = None
-        self.full = False
+        self.context_is_full = False
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Records the loaded model, and prints notes when the answer starts."""
         if isinstance(event, RunStarted) and event.chains:
-            self._say(event.chains)
+            self._print(event.chains)
         match event:
             case LoadFinished(model):
                 self._model = model
                 if self._request.thinking != "auto" and self._request.template and not model.switches_thinking:
-                    self._say(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
+                    self._print(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
             case DrafterReady(warning=warning) if warning:
-                self._say(warning)
+                self._print(warning)
             case RunFinished(finish="context") if len(self._request.messages) > 2:
-                self.full = True
+                self.context_is_full = True
             case RunStarted(dropped=dropped) if dropped and self._model is not None:
                 messages = [message for message in self._request.messages if message.role != "system"]
                 turns = sum(message.role == "user" for message in messages[:dropped])
                 limit = amount(self._model.context_length, "token")
-                self._say(f"{unseen_words(turns)}, because {self._model.name} reads at most {limit}.")
+                self._print(f"{unseen_words(turns)}, because {self._model.name} reads at most {limit}.")
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
-                self._say(f"{no_template(self._model.name)}{unused}.")
+                self._print(f"{no_template(self._model.name)}{unused}.")
 
-    def _say(self, words: str) -> None:
-        print(f"draftlight: {words}", file=sys.stderr)
+    def _print(self, text: str) -> None:
+        print(f"draftlight: {text}", file=sys.stderr)
 
 
 class _Text:
@@ -144,13 +144,13 @@ class _Text:
         self._progress = _Progress()
         self._totals = Totals()
         self._comparisons = RuleComparisons()
-        self._rested: list[Round] = []
+        self._paused: list[Round] = []
         self._seed: int | None = None
-        self._ended_line = True
+        self._at_line_start = True
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Prints the text of each finished round at once and records its figures for the closing line."""
-        self._progress.take(event)
+        self._progress.handle(event)
         match event:
             case RunStarted():
                 self._seed = event.options.seed
@@ -161,32 +161,32 @@ class _Text:
                 self._totals.add(round)
                 self._comparisons.add(round)
                 if pause_reason(round):
-                    self._rested.append(round)
+                    self._paused.append(round)
                 self._write(self._painter.paint(round))
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         if text:
-            self._ended_line = text.endswith("\n")
+            self._at_line_start = text.endswith("\n")
 
     def end(self, end: RunFinished | RunFailed) -> None:
         """Ends the last line and prints the figures to standard error; after a failed run, only ends the line."""
-        self._write(self._painter.rest())
-        if not self._ended_line:
+        self._write(self._painter.flush())
+        if not self._at_line_start:
             sys.stdout.write("\n")
             sys.stdout.flush()
         if isinstance(end, RunFailed):
             return
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
-        if self._rested:
-            many = f"{len(self._rested):,} of {amount(self._totals.summary().rounds, 'round')}"
-            print(f"Drafting paused in {many}. The last of them: {explanation(self._rested[-1])}", file=sys.stderr)
+        if self._paused:
+            counts = f"{len(self._paused):,} of {amount(self._totals.summary().rounds, 'round')}"
+            print(f"Drafting paused in {counts}. The last of them: {explanation(self._paused[-1])}", file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)
         if self._painter.colours and wants_colour(sys.stderr):
             print(legend(), file=sys.stderr)
-        _tell_incomplete(end)
+        _warn_if_incomplete(end)
 
 
 class _JsonLines:
@@ -195,11 +195,11 @@ class _JsonLines:
     def __init__(self) -> None:
         self._progress = _Progress()
         self._path: Path | None = None
-        self._told = 0
+        self._copied = 0
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Copies to standard output the complete lines that the trace file has gained with this event."""
-        self._progress.take(event)
+        self._progress.handle(event)
         if isinstance(event, RunStarted) and event.trace_path is not None:
             self._path = Path(event.trace_path)
         if self._path is not None and isinstance(event, (RunStarted, RoundFinished, RunFinished, RunFailed)):
@@ -208,19 +208,19 @@ class _JsonLines:
     def _copy(self) -> None:
         assert self._path is not None
         with self._path.open("rb") as trace:
-            trace.seek(self._told)
-            fresh = trace.read()
-        whole = fresh[: fresh.rfind(b"\n") + 1]
-        self._told += len(whole)
-        sys.stdout.buffer.write(whole)
+            trace.seek(self._copied)
+            new_bytes = trace.read()
+        complete_lines = new_bytes[: new_bytes.rfind(b"\n") + 1]
+        self._copied += len(complete_lines)
+        sys.stdout.buffer.write(complete_lines)
         sys.stdout.buffer.flush()
 
     def end(self, end: RunFinished | RunFailed) -> None:
         """Warns on standard error if the trace is incomplete."""
         if isinstance(end, RunFinished):
-            _tell_incomplete(end)
+            _warn_if_incomplete(end)
 
 
-def _tell_incomplete(end: RunFinished) -> None:
+def _warn_if_incomplete(end: RunFinished) -> None:
     if end.trace_error is not None:
         print(f"draftlight: {end.trace_error}", file=sys.stderr)

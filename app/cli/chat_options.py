@@ -14,10 +14,10 @@ from app.cli.shared_options import (
     FILTER_OPTIONS,
     KV_BITS_OPTION,
     TREE_OPTIONS,
-    changed_by,
     gamma,
     hosts_of,
     number,
+    with_arguments,
 )
 from engine.files import recommended_sampling
 from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message, Request
@@ -97,7 +97,7 @@ def options() -> Entries:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command with its options."""
     from app.cli.chat import chat
-    from app.cli.saved_answer import SavedAnswer, newest
+    from app.cli.saved_answer import SavedAnswer, newest_conversation
     from engine.chats import ChatStore
 
     prompt, continued = _prompt_and_conversation(arguments)
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         if store is None or continued is None:
             conversation, settings = None, _settings(arguments, None)
         else:
-            conversation = store.open(int(continued) if continued else newest(store))
+            conversation = store.open(int(continued) if continued else newest_conversation(store))
             settings = _settings(arguments, conversation.settings)
         saving = None if store is None else SavedAnswer(store, settings, conversation, prompt)
         system = (Message("system", settings.system),) if settings.system else ()
@@ -180,7 +180,7 @@ def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> Cha
         system=before.system if arguments.system is None else arguments.system,
         target=target,
         drafter=arguments.drafter or (before.drafter if before.target == target else default_drafter()),
-        options=changed_by(options, arguments),
+        options=with_arguments(options, arguments),
         template=before.template and not arguments.raw,
         thinking=arguments.thinking or before.thinking,
         overflow=arguments.overflow or before.overflow,

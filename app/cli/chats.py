@@ -19,18 +19,18 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 _MEGABYTE = 1_000_000
-_MANY = 50
+_SLOW_IMPORT = 50
 """Number of traces that take several seconds to import, so that the user is informed."""
 
 
 @contextlib.contextmanager
-def opened() -> Iterator[ChatStore]:
+def open_store() -> Iterator[ChatStore]:
     """Opens the user's chat store and imports the traces of earlier versions; notes go to standard error."""
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with ChatStore() as store:
-        if len(waiting := store.traces.to_import()) > _MANY:
+        if len(pending := store.traces.to_import()) > _SLOW_IMPORT:
             print(
-                f"draftlight: taking {amount(len(waiting), 'trace')} into the chats, once; this may take a minute",
+                f"draftlight: taking {amount(len(pending), 'trace')} into the chats, once; this may take a minute",
                 file=sys.stderr,
             )
         store.import_traces()
@@ -43,13 +43,13 @@ def opened() -> Iterator[ChatStore]:
 
 def show_list(store: ChatStore, deleted: bool, folder: str | None, limit: int, as_json: bool) -> int:
     """Prints one line per conversation: id, time of the last change, title, whether it is pinned, and folder."""
-    found = store.conversations(deleted=deleted, folder=folder, limit=limit)
+    listed = store.conversations(deleted=deleted, folder=folder, limit=limit)
     if as_json:
-        return _print_json([asdict(each) for each in found])
-    for each in found:
+        return _print_json([asdict(each) for each in listed])
+    for each in listed:
         marks = "".join([" (pinned)" if each.pinned else "", f" [{each.folder}]" if each.folder else ""])
         _print(f"{each.id:>5}  {_time(each.updated)}  {each.title}{marks}")
-    if not found:
+    if not listed:
         print("There are no conversations.", file=sys.stderr)
     return 0
 
@@ -61,7 +61,7 @@ def show_one(store: ChatStore, conversation: int, as_json: bool) -> int:
     return 0
 
 
-def show_found(store: ChatStore, words: str, as_json: bool) -> int:
+def show_hits(store: ChatStore, words: str, as_json: bool) -> int:
     """Prints the conversations that contain the words, each with an excerpt. Returns 1 if there are none, as grep does."""
     hits = store.search(words)
     if as_json:
@@ -79,10 +79,10 @@ def export(store: ChatStore, conversations: Sequence[int], form: str | None, out
     chosen = conversations or [each.id for each in store.conversations()]
     if not chosen:
         raise DraftlightError("There are no conversations to export.")
-    whole = [store.open(each) for each in chosen]
+    exported = [store.open(each) for each in chosen]
     endings = {".md": "markdown", ".markdown": "markdown"}
     form = form or endings.get(output.suffix.lower() if output else "", "json")
-    content = to_markdown(whole) if form == "markdown" else to_json(whole)
+    content = to_markdown(exported) if form == "markdown" else to_json(exported)
     if output is None:
         sys.stdout.buffer.write(content.encode("utf-8", errors="backslashreplace"))
         return 0
@@ -91,17 +91,17 @@ def export(store: ChatStore, conversations: Sequence[int], form: str | None, out
     return 0
 
 
-def take_in(store: ChatStore, files: Sequence[Path]) -> int:
+def import_files(store: ChatStore, files: Sequence[Path]) -> int:
     """Imports the conversations in files. Reports a file without conversations and continues with the others."""
     status = 0
     for path in files:
         try:
-            taken_in = chats.import_chats(store, path)
+            imported = chats.import_chats(store, path)
         except DraftlightError as error:
             print(f"draftlight: {error}", file=sys.stderr)
             status = 1
             continue
-        print(f"{path}: {taken_in.words}")
+        print(f"{path}: {imported.words}")
     return status
 
 
@@ -133,10 +133,10 @@ def restore(store: ChatStore, conversations: Sequence[int]) -> int:
 
 def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_all: bool) -> int:
     """Prints the size of the traces and how long they are kept, after changing that if requested."""
-    wished = keep_all or days is not None or megabytes is not None
-    if wished:
+    is_requested = keep_all or days is not None or megabytes is not None
+    if is_requested:
         store.traces.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
-    store.tidy(requested=wished)  # before the size is measured
+    store.tidy(requested=is_requested)  # before the size is measured
     print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.traces.retention.words}")
     return 0
 
@@ -162,9 +162,9 @@ def _print_json(value: object) -> int:
 ACTIONS: dict[str, Callable[[ChatStore, Namespace], int]] = {
     "list": lambda store, given: show_list(store, given.deleted, given.folder, given.limit, given.as_json),
     "show": lambda store, given: show_one(store, given.conversation, given.as_json),
-    "search": lambda store, given: show_found(store, " ".join(given.query), given.as_json),
+    "search": lambda store, given: show_hits(store, " ".join(given.query), given.as_json),
     "export": lambda store, given: export(store, given.conversations, given.format, given.output),
-    "import": lambda store, given: take_in(store, given.files),
+    "import": lambda store, given: import_files(store, given.files),
     "delete": lambda store, given: delete(store, given.conversations, given.now),
     "restore": lambda store, given: restore(store, given.conversations),
     "traces": lambda store, given: traces(store, given.keep_days, given.keep_megabytes, given.keep_all),

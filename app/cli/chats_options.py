@@ -82,5 +82,5 @@ def run(arguments: argparse.Namespace) -> int:
     for unit in ("days", "megabytes"):
         if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) <= _MOST:  # also rejects nan and infinity
             arguments.error(f"--keep-{unit} must be a number of {unit}, from 0 to a billion; use --keep-all for no limit")
-    with chats.opened() as store:
+    with chats.open_store() as store:
         return chats.ACTIONS[arguments.action](store, arguments)

@@ -24,13 +24,13 @@ Failure = TypeVar("Failure", RunFailed, TaskFailed)
 
 
 @contextmanager
-def running_engine(anyway: bool = False, cluster: Cluster | None = None, closing: float = 5.0) -> Iterator[EngineLike]:
+def running_engine(anyway: bool = False, cluster: Cluster | None = None, close_timeout: float = 5.0) -> Iterator[EngineLike]:
     """Yields an engine and closes it at the end.
 
     Args:
         anyway: loads models even if they will probably exhaust the memory.
         cluster: machines to split the target over; None uses this machine alone.
-        closing: seconds that closing may take.
+        close_timeout: seconds that closing may take.
     """
     engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     try:
@@ -38,7 +38,7 @@ def running_engine(anyway: bool = False, cluster: Cluster | None = None, closing
             engine.ignore_memory()
         yield engine
     finally:
-        engine.close(closing)
+        engine.close(close_timeout)
 
 
 @contextmanager
@@ -46,21 +46,21 @@ def interruptions() -> Iterator[Callable[[], bool]]:
     """Yields a function that returns whether Ctrl-C was pressed; a second Ctrl-C raises KeyboardInterrupt."""
     count = 0
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
         """Handles SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
         nonlocal count
         count += 1
         if count > 1:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, note)
+    previous = signal.signal(signal.SIGINT, handle_signal)
     try:
         yield lambda: count > 0
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
-def _nothing(*_: object) -> None:
+def _do_nothing(*_: object) -> None:
     """Does nothing; the default callback."""
 
 
@@ -68,47 +68,47 @@ def follow(
     engine: EngineLike,
     number: int,
     ends: tuple[type[End], type[Failure]],
-    take: Callable[[Event], None],
+    on_event: Callable[[Event], None],
     interrupted: Callable[[], bool] = lambda: False,
-    stopping: Callable[[], None] = _nothing,
-    between: Callable[[], None] = _nothing,
+    on_stop: Callable[[], None] = _do_nothing,
+    on_poll: Callable[[], None] = _do_nothing,
 ) -> End | Failure:
-    """Passes the engine's events to `take` until a run or task has ended, and returns its last event. An interruption stops it
-    and waits for its end.
+    """Passes the engine's events to `on_event` until a run or task has ended, and returns its last event. An interruption stops
+    it and waits for its end.
 
     Args:
         number: id of the run or task.
         ends: the events that end it.
-        stopping: called once when it is stopped.
-        between: called after each batch of events, and periodically without one.
+        on_stop: called once when it is stopped.
+        on_poll: called after each batch of events, and periodically without one.
     """
     stopped = False
     while True:
         if interrupted() and not stopped:
             stopped = True
             engine.stop(number)
-            stopping()
+            on_stop()
         engine.wait(TICK)
         end: End | Failure | None = None
         for event in engine.events():
-            take(event)
+            on_event(event)
             if isinstance(event, ends) and number == (event.run_id if isinstance(event, RunEvent) else event.task_id):
                 end = event
-        between()
+        on_poll()
         if end is not None:
             return end
 
 
-def carry_out(
+def run_task(
     submit: Callable[[EngineLike], int],
     kind: type[End],
     *,
     anyway: bool,
     cluster: Cluster | None = None,
-    take: Callable[[Event, ProgressBar], None] = _nothing,
-    between: Callable[[], None] = _nothing,
-    stopping: str = "",
-    closing: float = 5.0,
+    on_event: Callable[[Event, ProgressBar], None] = _do_nothing,
+    on_poll: Callable[[], None] = _do_nothing,
+    stop_message: str = "",
+    close_timeout: float = 5.0,
 ) -> End | TaskFailed:
     """Runs a long task with a progress display, and returns the event that ends it. The first Ctrl-C stops it, a second one
     interrupts as usual.
@@ -116,22 +116,22 @@ def carry_out(
     Args:
         submit: queues the task and returns its id.
         kind: the event that ends it successfully.
-        anyway, cluster, closing: as in `running_engine`.
-        take: handles each event, after its progress was shown.
-        between: as in `follow`.
-        stopping: printed when the task is stopped.
+        anyway, cluster, close_timeout: as in `running_engine`.
+        on_event: handles each event, after its progress was shown.
+        on_poll: as in `follow`.
+        stop_message: printed when the task is stopped.
     """
     progress = ProgressBar()
 
     def show(event: Event) -> None:
         """Shows the progress, then passes the event on."""
-        progress.take(event)
-        take(event, progress)
+        progress.handle(event)
+        on_event(event, progress)
 
-    with running_engine(anyway, cluster, closing) as engine:
+    with running_engine(anyway, cluster, close_timeout) as engine:
         try:
             with interruptions() as interrupted:  # before the task starts, else a Ctrl-C in between is lost
-                say = (lambda: progress.say(stopping)) if stopping else _nothing
-                return follow(engine, submit(engine), (kind, TaskFailed), show, interrupted, say, between)
+                show_stop_message = (lambda: progress.print_line(stop_message)) if stop_message else _do_nothing
+                return follow(engine, submit(engine), (kind, TaskFailed), show, interrupted, show_stop_message, on_poll)
         finally:
             progress.clear()

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-_OWN = re.compile(r"\x1b\[(?:(?:[02349]|38;5;\d+)(?:;(?:[2349]|38;5;\d+))*m|K)|\A\r|\r\Z")
+_OWN_SEQUENCES = re.compile(r"\x1b\[(?:(?:[02349]|38;5;\d+)(?:;(?:[2349]|38;5;\d+))*m|K)|\A\r|\r\Z")
 """The escape sequences that Draftlight itself writes: colours, clearing a line, and returning to its start."""
 
 
@@ -21,7 +21,7 @@ class _Guarded:
         from engine.lens.pieces import without_controls  # not every command needs it
 
         if not text.isprintable() and text != "\n":
-            parts, codes = _OWN.split(text), [*_OWN.findall(text), ""]
+            parts, codes = _OWN_SEQUENCES.split(text), [*_OWN_SEQUENCES.findall(text), ""]
             text = "".join(without_controls(part) + code for part, code in zip(parts, codes, strict=True))
         encoding = self._stream.encoding or "utf-8"
         return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.cli.engine_run import TICK, running_engine
 from app.cli.progress import StatusLine
-from app.cli.table import aligned
+from app.cli.table import align
 from engine.files import builtin, download, hub, library
 from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
@@ -43,11 +43,11 @@ def show_models(folders: Iterable[Path] = ()) -> int:
     ]
     if rows:
         titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
-        print(*aligned([titles, *rows]), sep="\n")
+        print(*align([titles, *rows]), sep="\n")
         if free is not None and any(model.need is not None and model.need > free for model in models):
             print(f"! needs more memory than the {size(free)} that are free")
-    for begun in download.unfinished():
-        print(f"unfinished: {begun.name}, {size(begun.done)} have arrived. Go on: draftlight models download {begun.name}")
+    for each in download.unfinished():
+        print(f"unfinished: {each.name}, {size(each.done)} have arrived. Go on: draftlight models download {each.name}")
     return 0
 
 
@@ -78,13 +78,13 @@ def search_hub(words: Sequence[str]) -> int:
         ]
         if not rows:
             raise DraftlightError(f"{text} has neither safetensors for mlx-lm nor GGUF files.")
-        print(*aligned([("download", "size", "weights", "memory", "problem"), *rows]), sep="\n")
+        print(*align([("download", "size", "weights", "memory", "problem"), *rows]), sep="\n")
         return 0
     found = hub.search(text)
     if not found:
         print(f"The Hugging Face Hub has no model with {text!r} in its name.", file=sys.stderr)
         return 1
-    listed = [
+    model_rows = [
         (
             model.name,
             model.form,
@@ -95,7 +95,7 @@ def search_hub(words: Sequence[str]) -> int:
         )
         for model in found
     ]
-    print(*aligned([("model", "files", "architecture", "parameters", "downloads", "note"), *listed]), sep="\n")
+    print(*align([("model", "files", "architecture", "parameters", "downloads", "note"), *model_rows]), sep="\n")
     return 0
 
 
@@ -110,27 +110,27 @@ def download_model(name: str) -> int:
         print(f"{offer.name} will need about {size(offer.need)} of memory; {size(free)} are free now.", file=sys.stderr)
     line = _ProgressLine(offer.name)
     try:
-        place = download.Download(offer, line.show).run()
+        path = download.Download(offer, line.show).run()
     except KeyboardInterrupt:
         print(f"\npaused; draftlight models download {offer.name} goes on", file=sys.stderr)
         raise
     finally:
         line.end()
-    print(place)
+    print(path)
     return 0
 
 
 def _fetch_builtin() -> Path:
-    line, told = StatusLine(), ""
+    line, last_step = StatusLine(), ""
 
     def report(step: str, fraction: float | None, is_download: bool = False, /) -> None:
         """Shows the step on standard error: with its progress, overwriting the line, in a terminal; else once when it begins."""
-        nonlocal told
+        nonlocal last_step
         if sys.stderr.isatty():
             line.show(step if fraction is None else f"{step}: {fraction:4.0%}")
-        elif step != told:
+        elif step != last_step:
             print(step, file=sys.stderr)
-        told = step
+        last_step = step
 
     try:
         return builtin.fetch_builtin(report)
@@ -162,7 +162,7 @@ class _ProgressLine:
 
 def discard_download(name: str) -> int:
     """Deletes the data of an unfinished download."""
-    if name not in {begun.name for begun in download.unfinished()}:
+    if name not in {unfinished.name for unfinished in download.unfinished()}:
         raise DraftlightError(f"There is no unfinished download of {name}.")
     download.discard(name)
     print(f"discarded {name}")
@@ -198,7 +198,7 @@ def check_model(name: str, drafter: str) -> int:
                         return 0
 
 
-def delete_model(name: str, sure: bool) -> int:
+def delete_model(name: str, confirmed: bool) -> int:
     """Deletes a model from the models folder, and nothing outside it, after the user's confirmation."""
     path = builtin.builtin_path().parent if name == "builtin" else Path(name).expanduser()
     if not path.is_absolute():
@@ -206,7 +206,7 @@ def delete_model(name: str, sure: bool) -> int:
         if not path.exists() and path.with_name(f"{path.name}.gguf").exists():
             path = path.with_name(f"{path.name}.gguf")
     library.check_deletable(path)
-    if not sure:
+    if not confirmed:
         if not sys.stdin.isatty():
             raise DraftlightError(f"Nothing was deleted: there is nobody to ask. Add --yes to delete {path}.")
         if input(f"Delete {path}? [y/N] ").strip().lower() not in ("y", "yes"):

@@ -35,7 +35,7 @@ class Group:
 class Epilog:
     """Text below all options in the help."""
 
-    words: str
+    text: str
 
 
 class CommandModule(Protocol):
@@ -90,8 +90,8 @@ def add(parser: argparse.ArgumentParser, entries: Entries) -> None:
             add(choices.add_parser(action.name, help=action.help, description=action.description), action.entries)
     for entry in entries:
         match entry:
-            case Epilog(words):
-                parser.epilog = words
+            case Epilog(text):
+                parser.epilog = text
             case Commands(modules, runner, required):
                 commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=required)
                 for name, module in modules.items():
@@ -107,10 +107,10 @@ def _add_to(container: argparse._ActionsContainer, entry: Option | OneOf | Group
         case Option(names, details):
             container.add_argument(*names, **details)
         case OneOf(options):
-            only = container.add_mutually_exclusive_group()
+            exclusive = container.add_mutually_exclusive_group()
             for choice in options:
-                _add_to(only, choice)
+                _add_to(exclusive, choice)
         case Group(title, entries):
             group = container.add_argument_group(title)
-            for inside in entries:
-                _add_to(group, inside)
+            for member in entries:
+                _add_to(group, member)

@@ -11,9 +11,9 @@ from engine.values.wording import duration
 
 _BAR, _STEP = 30, 5
 """Maximum characters of the bar, and the steps in which it shrinks if the words need the room."""
-_KNOWN_AFTER = 2.0
+_ESTIMATE_AFTER = 2.0
 """Seconds before the remaining time is estimated: earlier estimates would be guesses."""
-_LINE_EVERY = 30.0
+_LINE_INTERVAL = 30.0
 """Seconds between two lines about the same step without a terminal."""
 
 
@@ -42,11 +42,11 @@ class ProgressBar(StatusLine):
         super().__init__()
         self._terminal = sys.stderr.isatty()
         self._step = ""
-        self._printed = 0.0
-        self._began: tuple[float, float] | None = None
+        self._last_line = 0.0
+        self._start: tuple[float, float] | None = None
         self._fraction = 0.0
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Shows the progress in an event; ignores other events. Why a model was not loaded is reported at the end of the task."""
         match event:
             case LoadProgress(name, step):
@@ -54,35 +54,35 @@ class ProgressBar(StatusLine):
             case TaskProgress(_, step, fraction):
                 self._show(event.words, fraction, step)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints a permanent line above the bar."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
 
     def _show(self, words: str, fraction: float | None, step: str) -> None:
         """Shows words with the remaining time. Without a terminal, a step gets a line when it begins, and then now and then."""
-        left = "" if fraction is None else self._left(fraction)
+        left = "" if fraction is None else self._remaining(fraction)
         if not self._terminal:
             now = time.perf_counter()
-            if step != self._step or now - self._printed > _LINE_EVERY:
+            if step != self._step or now - self._last_line > _LINE_INTERVAL:
                 print(words if fraction is None else f"{fraction:4.0%}  {words}{left}", file=sys.stderr, flush=True)
-                self._step, self._printed = step, now
+                self._step, self._last_line = step, now
             return
-        text, room = words, shutil.get_terminal_size().columns - 1
+        text, columns = words, shutil.get_terminal_size().columns - 1
         if fraction is not None:
             text = f"{fraction:4.0%}  {words}{left}"
-            long = min(_BAR, (room - len(text) - 3) // _STEP * _STEP)
-            full = round(fraction * long)
-            text = f"[{'#' * full}{'.' * (long - full)}] {text}" if long > 0 else text
-        self.show(text[:room])  # a wrapped line could not be cleared
+            bar_width = min(_BAR, (columns - len(text) - 3) // _STEP * _STEP)
+            full = round(fraction * bar_width)
+            text = f"[{'#' * full}{'.' * (bar_width - full)}] {text}" if bar_width > 0 else text
+        self.show(text[:columns])  # a wrapped line could not be cleared
 
-    def _left(self, fraction: float) -> str:
+    def _remaining(self, fraction: float) -> str:
         """Returns the remaining time, extrapolated from the speed since the first report, or since the fraction restarted."""
         now = time.perf_counter()
-        if self._began is None or fraction < self._fraction:
-            self._began = now, fraction
+        if self._start is None or fraction < self._fraction:
+            self._start = now, fraction
         self._fraction = fraction
-        began, first = self._began
-        if not first < fraction < 1 or now - began < _KNOWN_AFTER:
+        began, first = self._start
+        if not first < fraction < 1 or now - began < _ESTIMATE_AFTER:
             return ""
         return f", {duration((now - began) * (1 - fraction) / (fraction - first))} left"

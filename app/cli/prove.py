@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.cli.engine_run import carry_out
+from app.cli.engine_run import run_task
 from app.cli.shared_options import INTERRUPTED
-from app.cli.table import aligned
+from app.cli.table import align
 from engine.cluster.hosts import Cluster
 from engine.files.whole_file import write_whole
 from engine.machine import provenance
@@ -19,7 +19,7 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.prove import DESCRIPTIONS
 from engine.values.wording import amount
 
-NOT_NOTICED = 3
+NOT_DETECTED = 3
 FORMAT = "draftlight.proof/1"
 _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "detectable", "verdict")
 _NUMBERS = ("sample", "statistic", "p-value", "detectable")
@@ -28,21 +28,21 @@ _NUMBERS = ("sample", "statistic", "p-value", "detectable")
 def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False, cluster: Cluster | None = None) -> int:
     """Runs the checks and prints the results. Returns the exit status: 0 if all passed, 1 if any failed, and 3 if none failed
     although a defect was planted. `cluster`: machines to split the target over."""
-    end = carry_out(lambda engine: engine.prove(request), TaskFinished, anyway=anyway, cluster=cluster)
+    end = run_task(lambda engine: engine.prove(request), TaskFinished, anyway=anyway, cluster=cluster)
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.report is None:
         print("draftlight: stopped before any conclusion", file=sys.stderr)
         return INTERRUPTED
-    print(rendered(end.report))
+    print(render(end.report))
     if json_path is not None:
         _write(end.report, json_path)
     if not end.report.passed:
         return 1
-    return 0 if end.report.plant is None else NOT_NOTICED
+    return 0 if end.report.plant is None else NOT_DETECTED
 
 
-def rendered(report: ProofReport) -> str:
+def render(report: ProofReport) -> str:
     """Returns the report as text."""
     lines = [f"{report.target.name} with {report.drafter}, seed {report.seed}, {report.effort} run, on {report.device}"]
     if report.note:
@@ -51,7 +51,7 @@ def rendered(report: ProofReport) -> str:
         lines.append(f"A DEFECT WAS PLANTED on purpose in the simulated rounds: {report.plant}, {DESCRIPTIONS[report.plant]}.")
     lines += [
         "",
-        *aligned([_HEADINGS, *map(_cells, report.checks)], _NUMBERS),
+        *align([_HEADINGS, *map(_cells, report.checks)], _NUMBERS),
         "",
         *_details(report.checks),
         *_conclusion(report),
@@ -66,14 +66,14 @@ def _cells(check: ProofCheck) -> tuple[str, ...]:
         return (*start, "equality", "", "", verdict)
     if check.freedom == 0:
         return (*start, "too few", "", "", verdict)
-    notices = "" if check.notices is None else f"{check.notices:.3f}"
-    return (*start, f"{check.statistic:.1f} / {check.freedom}", f"{check.p_value:.2g}", notices, verdict)
+    detectable = "" if check.notices is None else f"{check.notices:.3f}"
+    return (*start, f"{check.statistic:.1f} / {check.freedom}", f"{check.p_value:.2g}", detectable, verdict)
 
 
 def _details(checks: tuple[ProofCheck, ...]) -> list[str]:
     """Returns the measurements of the checks that have details."""
-    told = [f"  {check.name}, {check.rule}, {check.setting}: {check.detail}" for check in checks if check.detail]
-    return ["What was measured:", *told, ""] if told else []
+    details = [f"  {check.name}, {check.rule}, {check.setting}: {check.detail}" for check in checks if check.detail]
+    return ["What was measured:", *details, ""] if details else []
 
 
 def _conclusion(report: ProofReport) -> list[str]:
@@ -99,14 +99,14 @@ def _conclusion(report: ProofReport) -> list[str]:
 def _power(report: ProofReport) -> list[str]:
     """Returns the worst detectable deviation among the simulated rounds, and among the complete decodes."""
     lines = []
-    for name, what in (
+    for name, subject in (
         ("emitted tokens against p", "A rule whose tokens were off by a total variation of"),
         ("decoded tokens against forward passes", "A whole decode whose first two tokens were off by"),
     ):
         sizes = [check.notices for check in report.checks if check.name == name]
         known = [size for size in sizes if size is not None]
         if sizes and len(known) == len(sizes):
-            lines.append(f"{what} {max(known):.3f} would have been detected with 99% probability.")
+            lines.append(f"{subject} {max(known):.3f} would have been detected with 99% probability.")
         elif sizes:
             lines.append(f"The sample for {name} is too small to be sure of detecting a deviation.")
     return lines

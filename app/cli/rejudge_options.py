@@ -30,7 +30,7 @@ def options() -> Entries:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command with its options. Raises DraftlightError if the trace lacks the information."""
-    from app.cli.rejudge_table import as_json, rendered
+    from app.cli.rejudge_table import as_json, render
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge
 
@@ -41,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.as_json:
         print(json.dumps(as_json(judged, trace), ensure_ascii=False, indent=1))
     else:
-        print(rendered(judged, trace.rounds))
+        print(render(judged, trace.rounds))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.cli.table import aligned
+from app.cli.table import align
 from engine.lens.pieces import visible
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.rejudge_words import change_words, limits, summary, token_name
@@ -16,14 +16,14 @@ from engine.types import INVARIANT_RULES, Round
 _DASH = "-"
 
 
-def rendered(judged: Rejudge, rounds: Sequence[Round]) -> str:
+def render(judged: Rejudge, rounds: Sequence[Round]) -> str:
     """Returns one line for each change that the rule makes to the record, followed by a summary."""
-    changes = [found.change for found in judged.rounds if found.change is not None]
+    changes = [result.change for result in judged.rounds if result.change is not None]
     lines: list[str] = []
     if changes:
-        own = ("target draws",) if judged.rule in INVARIANT_RULES else ("p", "q", "p/q", "coin")
-        cells = [("round", "place", "token", *own, "what changes"), *(_cells(change, judged, rounds) for change in changes)]
-        lines = [*aligned(cells, {"round", "place", "p", "q", "p/q", "coin"}), ""]
+        values = ("target draws",) if judged.rule in INVARIANT_RULES else ("p", "q", "p/q", "coin")
+        cells = [("round", "place", "token", *values, "what changes"), *(_cells(change, judged, rounds) for change in changes)]
+        lines = [*align(cells, {"round", "place", "p", "q", "p/q", "coin"}), ""]
     return "\n".join([*lines, *summary(judged), *limits(judged)])
 
 
@@ -38,12 +38,12 @@ def as_json(judged: Rejudge, trace: Trace) -> dict[str, Any]:
         "counts": plain(judged.counts),
         "rounds": [
             {
-                "index": found.round,
-                "kept": found.kept,
-                "complete": found.complete,
-                "verdicts": [_verdict(verdict) for verdict in found.verdicts],
+                "index": result.round,
+                "kept": result.kept,
+                "complete": result.complete,
+                "verdicts": [_verdict(verdict) for verdict in result.verdicts],
             }
-            for found in judged.rounds
+            for result in judged.rounds
         ],
         "whole_answer": None
         if judged.recut is None
@@ -64,11 +64,11 @@ def _cells(change: TokenVerdict, judged: Rejudge, rounds: Sequence[Round]) -> tu
     round_ = rounds[change.spot.round]
     proposal = round_.proposals[change.spot.at]
     if change.drawn is not None:
-        own: tuple[str, ...] = (token_name(change.drawn, round_, change.spot.at),)
+        values: tuple[str, ...] = (token_name(change.drawn, round_, change.spot.at),)
     else:
-        own = tuple(_figure(value) for value in (change.p, change.q, change.ratio, change.coin))
+        values = tuple(_figure(value) for value in (change.p, change.q, change.ratio, change.coin))
     token = f"“{visible(proposal.text, proposal.bytes)}”"
-    return (str(round_.index + 1), str(change.spot.at + 1), token, *own, change_words(change, judged.rule, round_))
+    return (str(round_.index + 1), str(change.spot.at + 1), token, *values, change_words(change, judged.rule, round_))
 
 
 def _figure(value: float | None) -> str:

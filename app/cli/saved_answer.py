@@ -22,7 +22,7 @@ from engine.types import Event, LoadFinished, Message, Request, RoundFinished, R
 from engine.values.errors import DraftlightError
 
 
-def newest(store: ChatStore) -> int:
+def newest_conversation(store: ChatStore) -> int:
     """Returns the id of the conversation changed last. Raises DraftlightError if there is none."""
     found = store.conversations()
     if not found:
@@ -71,7 +71,7 @@ class SavedAnswer:
         options = settings.options.replace(max_tokens=settings.options.max_tokens + len(given))
         if continued is not None and continued.made is not None and options.seed is None:
             options = options.replace(seed=continued.made.settings.options.seed)  # as if it had never ended
-        self._made = Making(settings=replace(settings, options=options))
+        self._making = Making(settings=replace(settings, options=options))
         with store.together():
             number = store.create(settings) if conversation is None else conversation.about.id
             store.keep_settings(number, settings)
@@ -81,14 +81,14 @@ class SavedAnswer:
                 parent = store.add_message(number, parent, "user", prompt)
                 messages.append(Message("user", prompt))
             assert parent is not None
-            begun = store.begin_answer(number, parent, self._made, None if continued is None else continued.id)
-        self._message = begun.message
+            stored = store.begin_answer(number, parent, self._making, None if continued is None else continued.id)
+        self._message = stored.message
         self.request = Request(
             messages=((Message("system", settings.system),) if settings.system.strip() else ()) + tuple(messages),
             options=options,
             target=settings.target,
             drafter=settings.drafter,
-            trace_path=begun.trace_path,
+            trace_path=stored.trace_path,
             given=given,
             template=settings.template,
             thinking=settings.thinking,
@@ -96,27 +96,27 @@ class SavedAnswer:
             dropped=next((each.made.dropped for each in reversed(path) if each.made is not None), 0),
         )
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Follows the answer, and stores it when it has ended."""
         match event:
             case LoadFinished(model):
-                self._made = replace(self._made, model=model.name)
+                self._making = replace(self._making, model=model.name)
             case RunStarted():
                 self._started, self._text = event, event.given
-                settings = replace(self._made.settings, options=event.options)
-                self._made = replace(self._made, settings=settings, dropped=event.dropped)
+                settings = replace(self._making.settings, options=event.options)
+                self._making = replace(self._making, settings=settings, dropped=event.dropped)
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._text += round.text
             case RunFinished():
-                self._keep(STATE_OF_FINISH[event.finish], event.text, event.trace_path, event.seconds_to_first_token)
+                self._store_answer(STATE_OF_FINISH[event.finish], event.text, event.trace_path, event.seconds_to_first_token)
             case RunFailed(_, message):
-                self._made = replace(self._made, failure=message)
-                self._keep("failed", self._text, None if self._started is None else self._started.trace_path, None)
+                self._making = replace(self._making, failure=message)
+                self._store_answer("failed", self._text, None if self._started is None else self._started.trace_path, None)
 
-    def _keep(self, state: State, text: str, trace: str | None, first_token: float | None) -> None:
+    def _store_answer(self, state: State, text: str, trace: str | None, first_token: float | None) -> None:
         prompt_tokens = None if self._started is None else self._started.prompt_tokens
-        made = replace(self._made, figures=figures_of(self._totals.summary(), prompt_tokens, first_token))
+        made = replace(self._making, figures=figures_of(self._totals.summary(), prompt_tokens, first_token))
         try:
             self._store.finish_answer(self._message, state, text, made, trace)
         except DraftlightError as error:

@@ -22,7 +22,7 @@ from engine.runtime.worker import Engine
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 LOAD_SECONDS, ANSWER_SECONDS = 300.0, 300.0
-HARMLESS = "This plugin does not support"
+HARMLESS_WARNINGS = "This plugin does not support"
 
 
 def run(screenshots: Path | None) -> int:
@@ -31,16 +31,16 @@ def run(screenshots: Path | None) -> int:
     application = make_application()
     warnings: list[str] = []
     previous = qInstallMessageHandler(_collector(warnings))
-    began = time.perf_counter()
+    start = time.perf_counter()
     # For pictures, a temperature at which the rules differ: the built-in target's own is 0.2.
     settings = Settings(max_tokens=64) if screenshots is None else Settings(max_tokens=200, temperature=0.8)
     settings = replace(settings, measure_plain=False)  # each picture must show a single state
     window = Window(Engine(), replace(settings, appearance="dark", seed=7))
     try:
-        window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - began:.2f} s"))
+        window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - start:.2f} s"))
         window.resize(1440, 900)
         window.show()
-        problem = _go_through(application, window, screenshots)
+        problem = _check_states(application, window, screenshots)
     finally:
         window.close()
         window.deleteLater()
@@ -55,10 +55,10 @@ def run(screenshots: Path | None) -> int:
     return 1 if problem or warnings else 0
 
 
-def _go_through(application: QApplication, window: Window, screenshots: Path | None) -> str:
+def _check_states(application: QApplication, window: Window, screenshots: Path | None) -> str:
     """Runs through the states; returns the error message, or ""."""
 
-    def picture(name: str) -> bool:
+    def draw_state(name: str) -> bool:
         """Draws the window in both themes, saves the pictures if requested, and returns whether anything was painted."""
         painted = []
         for appearance in ("light", "dark"):
@@ -72,36 +72,36 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
             painted.append(not image.isNull() and image.pixelColor(4, low) == image.pixelColor(4, low - 1))
         return all(painted)
 
-    def trouble() -> str:
+    def banner_text() -> str:
         """Returns the message in the window's banner; empty if there is none."""
         return window.banner.label.text() if window.banner.isVisible() else ""
 
     if not {TEXT, CODE} <= set(load_bundled()):
         return f"The typefaces {TEXT} and {CODE} could not be loaded, only {', '.join(load_bundled()) or 'none'}."
-    painted = [picture("first-start")]
+    painted = [draw_state("first-start")]
     window.chat.models.load()
     window.send(PROMPT)
     session = window.session
-    _wait(lambda: session.loading is not None or session.model is not None or bool(trouble()), 5)
-    painted.append(picture("loading"))
-    enough = 8 if screenshots is None else 40
-    if not _wait(lambda: session.answer is None or session.answer.tally.rounds > enough or bool(trouble()), LOAD_SECONDS):
+    _wait(lambda: session.loading is not None or session.model is not None or bool(banner_text()), 5)
+    painted.append(draw_state("loading"))
+    min_rounds = 8 if screenshots is None else 40
+    if not _wait(lambda: session.answer is None or session.answer.tally.rounds > min_rounds or bool(banner_text()), LOAD_SECONDS):
         return "The first rounds never arrived."
-    if trouble() or session.answer is None:
-        return trouble() or "There is no answer."
-    painted.append(picture("mid-answer"))
+    if banner_text() or session.answer is None:
+        return banner_text() or "There is no answer."
+    painted.append(draw_state("mid-answer"))
     if not _wait(lambda: session.running is None, ANSWER_SECONDS):
         return "The answer never finished."
-    if trouble():
-        return trouble()
+    if banner_text():
+        return banner_text()
     window.panel.refresh()
-    painted.append(picture("finished"))
-    if screenshots is not None and not _compare(window, picture):
+    painted.append(draw_state("finished"))
+    if screenshots is not None and not _compare(window, draw_state):
         return "The comparison never finished."
     return "" if all(painted) else "The window drew nothing."
 
 
-def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
+def _compare(window: Window, draw_state: Callable[[str], bool]) -> bool:
     """Runs a comparison; returns whether it finished."""
     window.pages.open_compare("with-without")
     view = window.pages.compare
@@ -109,7 +109,7 @@ def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
     view.start()
     if not _wait(lambda: not view.running, ANSWER_SECONDS):
         return False
-    picture("compare")
+    draw_state("compare")
     for trace in view.comparison.traces if view.comparison is not None else ():
         with contextlib.suppress(OSError):
             Path(trace).unlink()
@@ -119,23 +119,23 @@ def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
     """Runs the event loop until `done`; returns whether that happened in time."""
     loop = QEventLoop()
-    limit = QTimer(singleShot=True, interval=round(seconds * 1000))
-    limit.timeout.connect(loop.quit)
-    look = QTimer(interval=20)
-    look.timeout.connect(lambda: loop.quit() if done() else None)
-    limit.start()
-    look.start()
+    timeout = QTimer(singleShot=True, interval=round(seconds * 1000))
+    timeout.timeout.connect(loop.quit)
+    poll = QTimer(interval=20)
+    poll.timeout.connect(lambda: loop.quit() if done() else None)
+    timeout.start()
+    poll.start()
     if not done():
         loop.exec()
-    limit.stop()
-    look.stop()
+    timeout.stop()
+    poll.stop()
     return done()
 
 
 def _collector(warnings: list[str]) -> Callable[[QtMsgType, QMessageLogContext, str], None]:
     def collect(kind: QtMsgType, _: QMessageLogContext, message: str) -> None:
-        """Collects Qt's warnings and errors, except those that start with `HARMLESS`."""
-        if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg) and not message.startswith(HARMLESS):
+        """Collects Qt's warnings and errors, except those that start with `HARMLESS_WARNINGS`."""
+        if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg) and not message.startswith(HARMLESS_WARNINGS):
             warnings.append(message)
 
     return collect

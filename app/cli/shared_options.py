@@ -139,7 +139,7 @@ def drafter(text: str) -> str:
     return text
 
 
-def listed(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tuple[Value, ...]]:
+def comma_separated(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tuple[Value, ...]]:
     """Returns the parser for a comma-separated option; `wanted` names its values in the plural."""
 
     def values(text: str) -> tuple[Value, ...]:
@@ -162,7 +162,7 @@ def output_file(text: str) -> Path:
     return path
 
 
-def changed_by(options: DecodingOptions, arguments: argparse.Namespace) -> DecodingOptions:
+def with_arguments(options: DecodingOptions, arguments: argparse.Namespace) -> DecodingOptions:
     """Returns the options with the given arguments applied. Invalid values end the command as a usage error."""
     return checked(arguments, lambda: options.replace(**_given(option_names(), arguments)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 
-def aligned(rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> list[str]:
+def align(rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> list[str]:
     """Formats rows as lines with cells padded to the width of their columns; the first row has the headings.
 
     Args:

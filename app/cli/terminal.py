@@ -54,8 +54,8 @@ class RoundPainter:
         self.colours = colours
         self._order = ReadingOrder()
         self._finder = ThoughtFinder()
-        self._waiting: list[Piece] = []
-        self._skipping = False
+        self._pending: list[Piece] = []
+        self._skips_blanks = False
 
     def open_thought(self) -> None:
         """Starts the answer inside a thought that the prompt has opened."""
@@ -68,29 +68,29 @@ class RoundPainter:
             thinking = self._finder.state in ("undecided", "open")
             if not piece.ghost:
                 self._finder.take(piece.text)
-            self._waiting.append(piece)
+            self._pending.append(piece)
             if self._finder.state != "undecided":
-                parts += [self._shown(each, thinking and self._finder.state != "none") for each in self._waiting]
-                self._waiting = []
+                parts += [self._render(each, thinking and self._finder.state != "none") for each in self._pending]
+                self._pending = []
         return "".join(parts)
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """Returns the text still held back at the end of the answer."""
-        waiting, self._waiting = self._waiting, []
-        return "".join(self._shown(piece, thought=False) for piece in waiting)
+        pending, self._pending = self._pending, []
+        return "".join(self._render(piece, thought=False) for piece in pending)
 
-    def _shown(self, piece: Piece, thought: bool) -> str:
+    def _render(self, piece: Piece, thought: bool) -> str:
         if piece.ghost and not self._ghosts:
             return ""
         if not self._thoughts and thought:
-            self._skipping = True
-            behind = self._finder.behind if self._finder.state == "closed" and not piece.ghost else 0
-            piece = replace(piece, text=piece.text[len(piece.text) - behind :])
+            self._skips_blanks = True
+            after_thought = self._finder.behind if self._finder.state == "closed" and not piece.ghost else 0
+            piece = replace(piece, text=piece.text[len(piece.text) - after_thought :])
             thought = False
-        if self._skipping and not piece.ghost:  # the blank lines after a hidden thought
+        if self._skips_blanks and not piece.ghost:  # the blank lines after a hidden thought
             piece = replace(piece, text=piece.text.lstrip())
-            self._skipping = not piece.text
-        if not piece.text or (piece.ghost and self._skipping):
+            self._skips_blanks = not piece.text
+        if not piece.text or (piece.ghost and self._skips_blanks):
             return ""
         return _styled(piece.text, piece.kind, thought) if self.colours else piece.text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from app.cli.engine_run import carry_out
+from app.cli.engine_run import run_task
 from app.cli.progress import ProgressBar
 from app.cli.shared_options import INTERRUPTED
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
@@ -12,7 +12,7 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.train import HeldOut, TrainRequest
 from engine.values.wording import amount
 
-_CLOSING = 60.0
+_CLOSE_TIMEOUT = 60.0
 """Seconds that closing may take: for a step in progress and a checkpoint."""
 
 
@@ -23,21 +23,21 @@ def train(request: TrainRequest, *, anyway: bool = False) -> int:
         DraftlightError: the training could not continue.
     """
 
-    def take(event: Event, progress: ProgressBar) -> None:
+    def handle(event: Event, progress: ProgressBar) -> None:
         """Prints the messages of the training and its measurements on held-out text; ignores other events."""
         match event:
             case TrainingTold(_, line):
-                progress.say(line)
+                progress.print_line(line)
             case TrainingMeasured(_, held_out):
-                progress.say(measured_line(held_out))
+                progress.print_line(measured_line(held_out))
 
-    end = carry_out(
+    end = run_task(
         lambda engine: engine.train(request),
         TrainingFinished,
         anyway=anyway,
-        take=take,
-        stopping="stopping after this step",
-        closing=_CLOSING,
+        on_event=handle,
+        stop_message="stopping after this step",
+        close_timeout=_CLOSE_TIMEOUT,
     )
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
@@ -45,7 +45,7 @@ def train(request: TrainRequest, *, anyway: bool = False) -> int:
         print(f"draftlight: stopped; run the same command again to continue from {request.work_folder}", file=sys.stderr)
         return INTERRUPTED
     if end.trained.held_out is not None:
-        print(rendered(end.trained.held_out))
+        print(render(end.trained.held_out))
     if end.trained.output is not None:
         print(f"written to {end.trained.output}")
     return 0
@@ -58,7 +58,7 @@ def measured_line(held_out: HeldOut) -> str:
     return f"step {held_out.step:,}, held-out text by draft position: agreement {agreement}, overlap {overlap}"
 
 
-def rendered(held_out: HeldOut) -> str:
+def render(held_out: HeldOut) -> str:
     """Returns a measurement as a table."""
     lines = [
         f"Acceptance on held-out text, step {held_out.step:,}, {amount(held_out.positions, 'position')}",

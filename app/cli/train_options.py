@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.cli import shared_options
 from app.cli.option import Entries, Group, OneOf, Option, option
-from app.cli.shared_options import ANYWAY, listed, request_of
+from app.cli.shared_options import ANYWAY, comma_separated, request_of
 from engine.values.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, KINDS, STAGES, SUFFIXES, TrainRequest
 
 HELP = "train a draft head or a block drafter for your model"
@@ -42,7 +42,7 @@ _TEXT = (
         "--temperature",
         dest="temperatures",
         metavar="X,Y",
-        type=listed(float, "numbers"),
+        type=comma_separated(float, "numbers"),
         default="0,0.8",
         help="used in turn for the written text; 0 takes the most likely token (default: %(default)s)",
     ),
@@ -52,7 +52,7 @@ _DRAFTER = (
     option(
         "--taps",
         metavar="A,B,C",
-        type=listed(int, "whole numbers"),
+        type=comma_separated(int, "whole numbers"),
         help="layers to read, counted from 0 (default: one third and two thirds of the way up, and the last but one)",
     ),
     _number("vocabulary", "number of tokens the drafter can propose"),

@@ -14,7 +14,7 @@ class PaintedView(QAbstractScrollArea):
     """A scroll area that paints its own content.
 
     Attributes:
-        has_keyboard_focus: whether it got the focus by keyboard, which shows a focus frame (`marks.frame_focus`).
+        has_keyboard_focus: whether it got the focus by keyboard, which shows a focus frame (`marks.draw_focus_frame`).
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -304,7 +304,7 @@ def test_a_killed_export_leaves_no_partial_file(
 ) -> None:
     """The file is put in place while the benchmark goes on."""
     saved: list[dict[str, Any]] = []
-    monkeypatch.setattr(cli_bench, "SAVE_EVERY", -1.0)
+    monkeypatch.setattr(cli_bench, "SAVE_INTERVAL", -1.0)
     monkeypatch.setattr(cli_bench, "write_whole", lambda path, text: saved.append(json.loads(text)))
     assert main(["bench", "--prompts", prompts, "--json", str(tmp_path / "out.json"), *SMALL]) == 0
     assert len(saved) > 1
@@ -385,7 +385,7 @@ def test_the_bar_shrinks_for_the_text(
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr("app.cli.progress.sys.stderr.isatty", lambda: True)
     words = "training, step 120, loss 10.622, best overlap 0.113, an hour left"
-    ProgressBar().take(TaskProgress(1, words, 0.2))
+    ProgressBar().handle(TaskProgress(1, words, 0.2))
     (shown,) = capsys.readouterr().err.split("\r")[1:]
     drawn, _, told = shown.rpartition("] ")
     assert (len(drawn.lstrip("[")), told) == (bar, f" 20%  {words}"[: columns - 1])
@@ -402,9 +402,9 @@ def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatc
     now = 100.0
     monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)
     progress = ProgressBar()
-    progress.take(TaskProgress(1, "first", 0.0))
+    progress.handle(TaskProgress(1, "first", 0.0))
     now += 30
-    progress.take(TaskProgress(1, "second", 0.25))
+    progress.handle(TaskProgress(1, "second", 0.25))
     now += 30
-    progress.take(TaskProgress(1, "third", 1.0))
+    progress.handle(TaskProgress(1, "third", 1.0))
     assert capsys.readouterr().err.splitlines() == ["  0%  first", " 25%  second, 2 min left", "100%  third"]

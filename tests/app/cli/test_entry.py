@@ -192,7 +192,7 @@ def test_thoughts_are_dimmed_or_left_out(thoughts: bool, colours: bool, opened: 
     if opened:
         painter.open_thought()
         rounds = (("\nHm",), *rounds[1:])
-    shown = "".join(painter.paint(plain_round(index, tokens)) for index, tokens in enumerate(rounds)) + painter.rest()
+    shown = "".join(painter.paint(plain_round(index, tokens)) for index, tokens in enumerate(rounds)) + painter.flush()
     assert re.sub(r"\x1b\[[\d;]*m", "", shown) == expected
     dimmed = "".join(re.findall(r"\x1b\[2m([^\x1b]*)\x1b", shown))
     assert dimmed == ("<think>Hm.</think>" if thoughts and colours else "")
@@ -212,14 +212,14 @@ def test_thoughts_in_channels_are_dimmed_or_left_out(thought: str, size: int) ->
     rounds = [plain_round(at, (text[at : at + size],)) for at in range(0, len(text), size)]
     for thoughts, expected in ((True, text), (False, "Yes.")):
         painter = RoundPainter(True, thoughts, colours=False)
-        assert "".join(map(painter.paint, rounds)) + painter.rest() == expected
+        assert "".join(map(painter.paint, rounds)) + painter.flush() == expected
 
 
 def test_an_unfinished_thought_mark_is_shown_at_the_end() -> None:
     painter = RoundPainter(colours=False)
     assert painter.paint(plain_round(0, ("\n", "<thi"))) == ""
-    assert painter.rest() == "\n<thi"
-    assert painter.rest() == ""
+    assert painter.flush() == "\n<thi"
+    assert painter.flush() == ""
 
 
 def plain_round(index: int, tokens: tuple[str, ...]) -> Round:
