@@ -151,6 +151,14 @@ def builtin() -> LoadedModel:
     return load("builtin")
 
 
+@pytest.fixture(scope="session")
+def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Files of a random target and of a draft model near it. No test changes them."""
+    from tests.engine.tiny_models import write_pair
+
+    return write_pair(tmp_path_factory.mktemp("tiny-pair"))
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of this test's own, without traces or settings; models are shared."""
@@ -167,8 +175,8 @@ def mlx_draws_the_same() -> None:
         sys.modules["mlx.core"].random.seed(0)
 
 
-TESTS_BETWEEN_COLLECTIONS = 30
-"""Windows that were closed stay in memory until then."""
+TESTS_BETWEEN_COLLECTIONS = 100
+"""Windows that were closed stay in memory until then, two megabytes each; a collection takes 0.2 seconds."""
 _tests_since_collection = itertools.count(1)
 
 

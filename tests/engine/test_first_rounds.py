@@ -6,7 +6,7 @@ itself, and wrong, draws dozens of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -28,7 +28,7 @@ from engine.models.loaded import LoadedModel
 from engine.types import Round
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
-from tests.engine.small_models import PROMPT, ticking_clock, tiny_llama
+from tests.engine.small_models import PROMPT, tiny_llama
 from tests.engine.tabular import TabularModel
 from tests.engine.test_distribution_of_text import independent, tokens_of
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
@@ -42,11 +42,7 @@ SURE = independent([0.01, 0.98, 0.01], [0.98, 0.01, 0.01])
 ALIKE = independent([0.98, 0.01, 0.01], [0.98, 0.01, 0.01])
 
 
-@pytest.fixture(autouse=True)
-def steady_clock() -> Iterator[None]:
-    """On this clock a round takes as long with proposals as without, which speaks for the longest drafts."""
-    with ticking_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("steady_clock")
 
 
 class Toy(Drafter):

@@ -7,7 +7,7 @@ of answers shows here in the first round that it touches, under an automatic gam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -26,7 +26,6 @@ from engine.drafters.sampler import Sampler
 from engine.noise import reference as noise_reference
 from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
 from tests.engine.plants import PLANTS
-from tests.engine.small_models import ticking_clock
 from tests.engine.tabular import ORDER, Pair, TabularModel, distribution, pair
 from tests.engine.test_distribution_of_text import PROMPT, options, tokens_of
 
@@ -36,10 +35,7 @@ TABLES = pair("good", 4)
 GAMMAS = ("auto", 3)
 
 
-@pytest.fixture(autouse=True)
-def steady_clock() -> Iterator[None]:
-    with ticking_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("steady_clock")
 
 
 def rows_of(table: np.ndarray, text: Sequence[int], drafted: Sequence[int], count: int) -> np.ndarray:

@@ -11,7 +11,7 @@ A sound engine fails a test with probability LEAST. `power` works out how likely
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from copy import deepcopy
 
@@ -26,7 +26,6 @@ from engine.drafters import DraftModel
 from engine.types import RATIO_RULES, Rule
 from tests.crossings import crossed
 from tests.engine.plants import LAST, PLANTS
-from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import chi_square
 from tests.engine.tabular import Pair, TabularModel, distribution, law_of_text
 from tests.engine.test_distribution_of_text import options, tokens_of
@@ -43,10 +42,7 @@ FREE = MachineCosts(rows=dict.fromkeys(range(1, 17), 1.0), steps={"draft model":
 SHORT, LONG = 400, 300
 
 
-@pytest.fixture(autouse=True)
-def steady_clock() -> Iterator[None]:
-    with ticking_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("steady_clock")
 
 
 def tables() -> Pair:

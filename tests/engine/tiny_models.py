@@ -231,6 +231,13 @@ def make_base(folder: Path) -> None:
     made.save((folder / "tokenizer.json").as_posix())
 
 
+def write_pair(folder: Path, context: int = 3000) -> tuple[str, str]:
+    """A random target of two layers and a draft model near it."""
+    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
+    target = write_gguf(folder / "target.gguf", llama__context_length=context)
+    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=context))
+
+
 def _describe(folder: Path, described: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(described))

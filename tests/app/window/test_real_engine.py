@@ -24,22 +24,12 @@ from engine.runtime.process.client import ProcessEngine
 from engine.runtime.worker import Engine
 from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
-from tests.engine.tiny_models import weights, write_gguf
 
 Pair = tuple[str, str]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A random target of two layers and a draft model near it, in files."""
-    folder = tmp_path_factory.mktemp("models")
-    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
-    target = write_gguf(folder / "target.gguf", llama__context_length=3000)
-    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000))
-
-
-def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBot, home: Path, tiny: Pair) -> None:
-    target, drafter = tiny
+def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBot, home: Path, tiny_pair: Pair) -> None:
+    target, drafter = tiny_pair
     engine = Engine()
     window = Window(engine, Settings(target=target, drafter=drafter, rule="match", seed=3, max_tokens=2500))
     qtbot.addWidget(window)
@@ -69,9 +59,9 @@ def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBo
 
 
 def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
-    qtbot: QtBot, home: Path, tiny: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, home: Path, tiny_pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=12))
+    window = Window(Engine(), Settings(target=tiny_pair[0], drafter=tiny_pair[1], seed=3, max_tokens=12))
     qtbot.addWidget(window)
     window.show()
     window.chat.models.load()
@@ -90,9 +80,9 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     window.close()
 
 
-def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: QtBot, home: Path, tiny: Pair) -> None:
+def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: QtBot, home: Path, tiny_pair: Pair) -> None:
     engine = Engine()
-    window = Window(engine, Settings(target=tiny[0], drafter=tiny[1], max_tokens=2500))
+    window = Window(engine, Settings(target=tiny_pair[0], drafter=tiny_pair[1], max_tokens=2500))
     qtbot.addWidget(window)
     window.show()
     window.chat.models.load()
@@ -102,10 +92,10 @@ def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: Q
 
 
 def test_a_chat_continues_after_its_model_process_died(
-    qtbot: QtBot, home: Path, tiny: Pair, caplog: pytest.LogCaptureFixture
+    qtbot: QtBot, home: Path, tiny_pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = LazyEngine(engine_for, Settings(separate_process=True))
-    settings = Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=2500, separate_process=True)
+    settings = Settings(target=tiny_pair[0], drafter=tiny_pair[1], seed=3, max_tokens=2500, separate_process=True)
     window = Window(engine, settings, home / "settings.json", store=partial(ChatStore, wait=0.2))
     qtbot.addWidget(window)
     window.show()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -24,17 +24,14 @@ from engine.rounds.codec import round_from_json, round_to_json
 from engine.rounds.metrics import summarise, violations
 from engine.types import Round
 from tests.engine.decode.policy.test_automatic_length import SIMILAR, Case
-from tests.engine.small_models import PROMPT, emitted_ids, round_of, ticking_clock, tiny_llama
+from tests.engine.small_models import PROMPT, emitted_ids, round_of, tiny_llama
 from tests.engine.test_distribution_of_text import FALSE_ALARM
 
 TARGET, SMALL = tiny_llama(1), tiny_llama(2, layers=1)
 OPTIONS = DecodingOptions(max_tokens=60, gamma="auto", seed=5, analyse=False)
 
 
-@pytest.fixture(autouse=True)
-def steady_clock() -> Iterator[None]:
-    with ticking_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("steady_clock")
 
 
 def three() -> Automatic:

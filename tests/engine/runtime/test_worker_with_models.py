@@ -40,7 +40,7 @@ from engine.types import (
 from engine.values.errors import DraftlightError
 from tests.engine.fakes import PATIENCE
 from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties, tiny_sliding_window
-from tests.engine.tiny_models import VOCABULARY, tokens, weights, write_gguf, write_model
+from tests.engine.tiny_models import VOCABULARY, tokens, write_gguf, write_model, write_pair
 
 CONTEXT = 3000
 
@@ -51,9 +51,7 @@ class Files:
     def __init__(self, folder: Path) -> None:
         swapped = tokens()
         swapped[10], swapped[11] = swapped[11], swapped[10]
-        self.target = str(write_gguf(folder / "target.gguf", llama__context_length=CONTEXT))
-        near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
-        self.draft = str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=CONTEXT))
+        self.target, self.draft = write_pair(folder, CONTEXT)
         self.foreign = str(write_gguf(folder / "foreign.gguf", tokenizer__ggml__tokens=swapped))
         damaged = folder / "damaged.gguf"
         damaged.write_bytes(Path(self.target).read_bytes()[:20_000])

@@ -47,7 +47,6 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, Sample, SampleRequest
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget
 from tests.engine.small_models import tiny_llama
-from tests.engine.tiny_models import weights, write_gguf
 
 TINY = DecodingOptions(seed=3, max_tokens=24, temperature=0.9, gamma=3)
 
@@ -490,14 +489,6 @@ def test_a_drafter_that_does_not_fit_ends_the_sampling_with_the_reason(desk: Des
 # With real models
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder = tmp_path_factory.mktemp("models")
-    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
-    target = write_gguf(folder / "target.gguf", llama__context_length=3000)
-    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000))
-
-
 @pytest.fixture
 def real(home: Path) -> Iterator[Desk]:
     desk = Desk()
@@ -513,8 +504,8 @@ def ids(rounds: Sequence[Round]) -> list[int]:
     return [token.id for round in rounds for token in round.emitted]
 
 
-def test_interleaved_answers_equal_those_decoded_alone(real: Desk, files: tuple[str, str]) -> None:
-    target, draft = files
+def test_interleaved_answers_equal_those_decoded_alone(real: Desk, tiny_pair: tuple[str, str]) -> None:
+    target, draft = tiny_pair
     wanted = (
         real_request(target, "none", max_tokens=60),
         real_request(target, draft, max_tokens=60),
@@ -540,8 +531,8 @@ def test_interleaved_answers_equal_those_decoded_alone(real: Desk, files: tuple[
     assert plain == gumbel == match, "the text does not depend on the drafter"
 
 
-def test_the_target_drafts_for_itself_without_being_loaded_again(real: Desk, files: tuple[str, str]) -> None:
-    target, _ = files
+def test_the_target_drafts_for_itself_without_being_loaded_again(real: Desk, tiny_pair: tuple[str, str]) -> None:
+    target, _ = tiny_pair
     requests = tuple(
         Request((Message("user", "hello"),), TINY.replace(rule=rule, max_tokens=3, seed=0), target=target, drafter=target)
         for rule in ("match", "gumbel", "rejection")
@@ -561,8 +552,8 @@ def test_the_target_drafts_for_itself_without_being_loaded_again(real: Desk, fil
     assert accepted[0] < 60
 
 
-def test_a_comparison_keeps_going_while_one_run_gets_another_drafter(real: Desk, files: tuple[str, str]) -> None:
-    target, draft = files
+def test_a_comparison_keeps_going_while_one_run_gets_another_drafter(real: Desk, tiny_pair: tuple[str, str]) -> None:
+    target, draft = tiny_pair
     wanted = tuple(real_request(target, draft, max_tokens=300) for _ in range(2))
     runs = real.engine.compare(CompareRequest(wanted))
     real.collect(lambda: len(real.rounds(runs[1])) >= 2)

@@ -13,7 +13,7 @@ The clock stands still but for one step a reading: an automatic gamma looks at i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -40,7 +40,7 @@ from engine.types import INVARIANT_RULES, RULES, Round
 from tests.crossings import crossed
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG
-from tests.engine.small_models import ticking_clock, tiny_llama
+from tests.engine.small_models import tiny_llama
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate
 from tests.engine.tabular import TabularModel
 from tests.engine.test_distribution_of_text import PROMPT, independent, options, p_value_of_answer, tokens_of
@@ -53,10 +53,7 @@ SURE = 0.4
 UNSURE = 0.3
 
 
-@pytest.fixture(autouse=True)
-def steady_clock() -> Iterator[None]:
-    with ticking_clock():
-        yield
+pytestmark = pytest.mark.usefixtures("steady_clock")
 
 
 @dataclass(frozen=True)

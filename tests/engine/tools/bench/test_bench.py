@@ -41,7 +41,7 @@ from engine.types import (
 from engine.values.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetting, BenchSetup, PeerToken
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import config_of, tiny
-from tests.engine.tiny_models import config, weights, write_folder, write_gguf, write_model
+from tests.engine.tiny_models import config, write_folder, write_model, write_pair
 
 PROMPTS = (
     BenchPrompt("greeting", "chat", ("hello world", "and once more")),
@@ -54,11 +54,7 @@ CONTEXT = 600
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("models")
-    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
-    return {
-        "target": str(write_gguf(folder / "target.gguf", llama__context_length=CONTEXT)),
-        "draft": str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=CONTEXT)),
-    }
+    return dict(zip(("target", "draft"), write_pair(folder, CONTEXT), strict=True))
 
 
 @pytest.fixture(scope="module")

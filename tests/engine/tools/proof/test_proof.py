@@ -56,10 +56,10 @@ from tests.crossings import crossed
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import config_of, tiny
 from tests.engine.tabular import distribution, pair
-from tests.engine.tiny_models import VOCABULARY, weights, write_gguf, write_model
+from tests.engine.tiny_models import VOCABULARY, write_model
 
-TINY = run.Amount(contexts=2, texts=400, seeds=4, decodes=12, prompts=1, tokens=12, gammas=(2, "auto"))
-LEAST = replace(TINY, texts=200, decodes=4, tokens=6)
+TINY = run.Amount(contexts=2, texts=200, seeds=2, decodes=4, prompts=1, tokens=12, gammas=(2, "auto"))
+LEAST = replace(TINY, tokens=6)
 """For what a report says, whatever was found."""
 LEVEL = 1e-6
 
@@ -261,23 +261,13 @@ def test_other_noise_is_noticed(broken: str, noticed: str, monkeypatch: pytest.M
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("models")
-    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
-    return {
-        "target": str(write_gguf(folder / "target.gguf", llama__context_length=3000)),
-        "draft": str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000)),
-    }
+def target(tiny_pair: tuple[str, str]) -> LoadedModel:
+    return load(tiny_pair[0])
 
 
 @pytest.fixture(scope="module")
-def target(files: dict[str, str]) -> LoadedModel:
-    return load(files["target"])
-
-
-@pytest.fixture(scope="module")
-def drafter(files: dict[str, str]) -> DraftModel:
-    return DraftModel(load(files["draft"]), "draft")
+def drafter(tiny_pair: tuple[str, str]) -> DraftModel:
+    return DraftModel(load(tiny_pair[1]), "draft")
 
 
 def test_a_pair_whose_caches_forget_passes_every_check(tmp_path: Path) -> None:
@@ -309,7 +299,7 @@ def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftMode
 
 
 def test_a_plant_is_noticed_on_a_pair(target: LoadedModel, drafter: DraftModel) -> None:
-    amount = replace(TINY, texts=1_000, decodes=4, tokens=2)
+    amount = replace(TINY, texts=1_000, tokens=2)
     findings = list(run.prove(target, drafter, amount, 3, "residual-from-p", lambda step, fraction: None))
     assert failures(findings, level_for(findings)) != []
 
@@ -402,9 +392,11 @@ def end_of(engine: Engine, task_id: int) -> tuple[TaskFinished | TaskFailed, lis
                 return event, seen
 
 
-def test_the_engine_thread_reports_plain_values(engine: Engine, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_thread_reports_plain_values(
+    engine: Engine, tiny_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
-    request = ProveRequest(files["target"], files["draft"], seed=2, effort="quick")
+    request = ProveRequest(*tiny_pair, seed=2, effort="quick")
     end, _ = end_of(engine, engine.prove(request))
     assert isinstance(end, TaskFinished)
     assert isinstance(end.report, ProofReport)
@@ -415,19 +407,19 @@ def test_the_engine_thread_reports_plain_values(engine: Engine, files: dict[str,
 
 
 def test_unusable_requested_drafter_fails_and_unusable_default_is_replaced(
-    engine: Engine, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tiny_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
-    end, _ = end_of(engine, engine.prove(ProveRequest(files["target"], "nowhere", effort="quick")))
+    end, _ = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
     assert isinstance(end, TaskFailed)
-    end, _ = end_of(engine, engine.prove(ProveRequest(files["target"], effort="quick")))
+    end, _ = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], effort="quick")))
     assert isinstance(end, TaskFinished) and end.report is not None
     assert end.report.drafter == "ngram"
     assert "using ngram instead of head" in end.report.note
 
 
-def test_a_stopped_task_ends_without_a_report(engine: Engine, files: dict[str, str]) -> None:
-    task_id = engine.prove(ProveRequest(files["target"], "ngram", effort="thorough"))
+def test_a_stopped_task_ends_without_a_report(engine: Engine, tiny_pair: tuple[str, str]) -> None:
+    task_id = engine.prove(ProveRequest(tiny_pair[0], "ngram", effort="thorough"))
     engine.stop(task_id)
     end, _ = end_of(engine, task_id)
     assert end == TaskFinished(task_id, None)
