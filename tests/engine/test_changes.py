@@ -202,7 +202,7 @@ BLOCKS = [("none", "block", "block"), ("head", "block", None), ("block", "draft"
 @pytest.mark.parametrize(
     ("start", "to", "beside"),
     [
-        *(pytest.param(*pair.values, None, marks=pair.marks) for pair in crossed(KINDS, KINDS, together=1, times=2)),
+        *(pytest.param(*pair.values, None, marks=pair.marks) for pair in crossed(KINDS, KINDS, together=1)),
         *BLOCKS,
         *(pytest.param(*head, marks=pytest.mark.full) for head in HEADS),
     ],
@@ -226,7 +226,7 @@ def test_the_rule_may_change_at_every_round_at_temperature_0(plain: dict[float, 
 GAMMAS = [(2, 4), (4, 1), (2, "auto"), ("auto", 2), ("auto", "auto")]
 
 
-@pytest.mark.parametrize(("kind", "change"), crossed(ALL_KINDS, GAMMAS, together=1, times=2))
+@pytest.mark.parametrize(("kind", "change"), crossed(ALL_KINDS, GAMMAS, together=1))
 def test_gamma_may_change_at_every_round(plain: dict[float, Answer], kind: str, change: tuple[Any, Any]) -> None:
     gamma, to = change
     swept(plain, kind, lambda answer: answer.control.update(gamma=to), gamma=gamma)

@@ -138,7 +138,7 @@ def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[objec
 def test_unrecorded_draws_would_add_no_information(rule):
     """No draw is recorded without need: if the last ones of a kind are removed, less is found."""
     poorer = set()
-    for seed in SEEDS:
+    for seed in SEEDS[:3]:
         rounds, chosen = answer(rule, seed), options(rule, seed)
         full = [with_draws(each, all_draws(rounds, each.index, chosen)) if each.proposals else each for each in rounds]
         assert judged_again(rounds, chosen) == judged_again(full, chosen)

@@ -27,9 +27,10 @@ from tests.crossings import crossed
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import Scripted, config_of, tiny, varies
-from tests.engine.small_models import PROMPT, same_up_to_near_ties, tiny_llama
+from tests.engine.small_models import PROMPT, near, same_up_to_near_ties, tiny_llama
 
 TARGET = tiny_llama(0)
+DRAFT = near(TARGET, tiny_llama(3))
 TOKENS = 40
 
 
@@ -53,7 +54,7 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_with_such_a_cache(bits: int) -
 def test_speculation_gives_the_plain_text_of_the_same_bits(name: str, rule: str, bits: int) -> None:
     plain = ids(rounds_of(None, bits, temperature=0.7))
     for gamma in (1, 5):
-        drafter = NGram() if name == "ngram" else DraftModel(tiny_llama(3))
+        drafter = NGram() if name == "ngram" else DraftModel(DRAFT)
         drafted = rounds_of(drafter, bits, temperature=0.7, rule=rule, gamma=gamma)
         assert any(round_.proposals for round_ in drafted)
         same_up_to_near_ties(drafted, plain, near_ties.limit("float32", bits))
@@ -67,7 +68,7 @@ def test_fewer_bits_are_another_text() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_ends_with_a_cache_that_holds_what_was_committed(rule: str) -> None:
-    rounds = rounds_of(DraftModel(tiny_llama(3)), 4, temperature=0.7, rule=rule)
+    rounds = rounds_of(DraftModel(DRAFT), 4, temperature=0.7, rule=rule)
     assert rounds[-1].cache_length == len(PROMPT) + TOKENS - 1
 
 
