@@ -56,16 +56,14 @@ def repository(folder: Path, name: str, model: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    "kind", ["model", "drafter", "adapter", "gguf", "above", "repository", "adapter repository", "snapshots"]
-)
-def test_a_folder_with_one_model_is_used(kind: str, qtbot: QtBot, window: Window, tmp_path: Path) -> None:
-    made = tmp_path / "tiny"
+def with_one_model(kind: str, folder: Path) -> tuple[Path, Path]:
+    """What is dropped, and the model in it."""
+    made = folder / "tiny"
     if "adapter" in kind:
-        made.mkdir()
+        made.mkdir(parents=True)
         (made / "adapter_config.json").write_text("{}")
     elif kind == "gguf":
-        made.mkdir()
+        made.mkdir(parents=True)
         (made / "some.gguf").write_bytes(b"GGUF and more")
         (made / "README.md").write_text("Some model.")
     else:
@@ -74,15 +72,21 @@ def test_a_folder_with_one_model_is_used(kind: str, qtbot: QtBot, window: Window
     if kind == "gguf":
         expected = made / "some.gguf"
     elif kind == "above":
-        dropped = tmp_path / "publisher"
+        dropped = folder / "publisher"
         expected = dropped / "tiny"
         shutil.copytree(made, expected)
     elif kind in ("repository", "adapter repository", "snapshots"):
-        place = repository(tmp_path / "hub", "org/tiny", made)
+        place = repository(folder / "hub", "org/tiny", made)
         expected, dropped = place / "snapshots" / ("b" * 40), place if kind != "snapshots" else place / "snapshots" / ("b" * 40)
-    assert drop(window, dropped)
-    setting = "drafter" if kind == "drafter" else "target"
-    qtbot.waitUntil(lambda: getattr(window.settings, setting) == str(expected.resolve()))
+    return dropped, expected
+
+
+def test_a_folder_with_one_model_is_used(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
+    for kind in ("model", "drafter", "adapter", "gguf", "above", "repository", "adapter repository", "snapshots"):
+        dropped, expected = with_one_model(kind, tmp_path / kind)
+        assert drop(window, dropped), kind
+        setting, path = "drafter" if kind == "drafter" else "target", str(expected.resolve())
+        qtbot.waitUntil(lambda: getattr(window.settings, setting) == path)  # noqa: B023 - asked for at once
 
 
 def test_a_folder_with_several_models_offers_the_list(qtbot: QtBot, window: Window, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from app.window.window import Window
 from engine.lens.rule_comparison import MIN_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence, observed_words
 from engine.rounds.trace import read
 from engine.types import Expected, Round
-from tests.app.driving import wait_for_answer
+from tests.app.driving import settle, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
@@ -233,18 +233,22 @@ def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_windo
 
 
 @pytest.mark.parametrize(
-    "size, scale", [((1280, 800), 1.0), ((700, 800), 1.0), ((560, 500), 1.0), ((1280, 800), 1.8), ((792, 740), 1.8)]
+    "sizes, scale",
+    [(((1280, 800), (700, 800), (560, 500)), 1.0), (((1280, 800), (792, 740)), 1.8)],
+    ids=["usual text", "large text"],
 )
 def test_the_bars_are_not_cut_off_in_any_window(
-    qtbot: QtBot, open_window: Open, fonts: None, size: tuple[int, int], scale: float
+    qtbot: QtBot, open_window: Open, fonts: None, sizes: tuple[tuple[int, int], ...], scale: float
 ) -> None:
-    window, _ = open_window(size=size, text_scale=scale, side_panel=False)
+    window, _ = open_window(text_scale=scale, side_panel=False)
     answer(qtbot, window)
     bars, header = window.header.strip.bars, window.header
-    assert bars.isVisible() and bars.size() == bars.sizeHint()
-    inside = header.rect().contains(bars.geometry().translated(window.header.strip.mapTo(header, QPoint())))
-    assert inside and header.width() == window.width()
-    assert window.transcript.height() > 0
+    for size in sizes:
+        window.resize(*size)
+        settle()
+        assert bars.isVisible() and bars.size() == bars.sizeHint(), size
+        assert header.rect().contains(bars.geometry().translated(window.header.strip.mapTo(header, QPoint()))), size
+        assert header.width() == window.width() and window.transcript.height() > 0
 
 
 @pytest.mark.parametrize("size, scale", [((560, 460), 1.0), ((1100, 470), 1.0), ((792, 600), 1.8)])
