@@ -262,7 +262,7 @@ def messages(guide: Guide) -> None:
     guide.keys("ctrl+a")
     guide.write("Who built it?")
     guide.keys("Return")
-    guide.wait("the other wording stands beside it", lambda: window.session.turns[-1].wording == (1, 2))
+    guide.wait("the other wording stands beside it", lambda: window.session.turns[-1].version == (1, 2))
     guide.keys("Escape")
     guide.wait("it is stopped", lambda: window.session.running is None)
 

@@ -167,7 +167,7 @@ def test_regenerating_and_editing_discard_nothing(qtbot: QtBot, open_kept: Kept,
 
     again, _ = reopened(qtbot, window, open_kept)
     assert [turn.prompt for turn in again.session.turns] == ["Uno"]
-    assert again.session.turns[0].wording == (1, 2)
+    assert again.session.turns[0].version == (1, 2)
     again.messages.show_sibling(0, -1, prompts=True)
     assert [turn.prompt for turn in again.session.turns] == ["One"]
     assert (again.session.turns[0].shown, len(again.session.turns[0].answers)) == (1, 2)
@@ -378,7 +378,7 @@ def test_a_deletion_can_be_undone_after_its_message_has_hidden(qtbot: QtBot, ope
     assert window.banner.isHidden()
     undo.trigger()
     assert [turn.prompt for turn in window.session.turns] == ["One", "Two"] and window.session.turns[1].answer.missing
-    assert window.session.turns[0].wording == (0, 2), "beside what was written since"
+    assert window.session.turns[0].version == (0, 2), "beside what was written since"
     undo.trigger()
     assert not window.session.turns[1].answer.missing and not undo.isVisible()
     settled(qtbot, window)
@@ -516,7 +516,7 @@ def test_a_chat_deleted_elsewhere_is_stored_again(qtbot: QtBot, open_kept: Kept,
 def test_a_locked_store_does_not_block_the_window(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     settled(qtbot, window)
-    with contextlib.conclusion(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
+    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         ask(qtbot, window, "One")
         wait_for_answer(qtbot, window)
@@ -533,7 +533,7 @@ def test_a_store_damaged_meanwhile_is_repaired_without_losing_shown_messages(
 ) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
-    with contextlib.conclusion(sqlite3.connect(home / "chats" / "chats.db")) as other:
+    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db")) as other:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     path = home / "chats" / "chats.db"
     whole = bytearray(path.read_bytes())

@@ -187,7 +187,7 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
         pass
 
     def stop(step: str, fraction: float, detail: str) -> None:
-        if step.startswith("training, step 6"):
+        if step == "training" and detail.startswith("step 6"):
             raise Stopped
 
     with pytest.raises(Stopped):
