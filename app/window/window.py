@@ -54,7 +54,7 @@ from engine.runtime.interface import EngineLike
 from engine.types import Event, RunFailed, RunFinished
 
 Receiver = Callable[..., object] | SignalInstance
-"""Receiver of a signal."""
+"""A function or signal that receives a signal."""
 
 
 class Window(QMainWindow):
