@@ -131,7 +131,7 @@ class Tally:
     def add(self, round_: Round) -> None:
         """Adds one round."""
         entry = counts(round_)
-        gamma = entry.depth
+        gamma = entry.proposals
         if self._stretches.add(entry):
             self._alpha = Rolling(ALPHA_WINDOW)
             self._expected.clear()

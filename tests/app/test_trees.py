@@ -210,6 +210,8 @@ def test_the_window_shows_trees_on_every_page(qtbot: QtBot, open_window: Callabl
                 for at in range(len(current.proposals)):
                     window.cursor_place.point(Place(window.panel.shown.turn, current.index, at))
                     window.cursor_place.pin(Place(window.panel.shown.turn, current.index, at))
+                    if name == "charts" and current.proposals[at].status != "accepted":
+                        assert window.panel.pages[name].sections["positions"].chart.marker.value() == current.depths[at]
             window.grab()
         window.cursor_place.pin(None)
         window.replay_controller.go(3)
