@@ -97,7 +97,7 @@ def test_the_keys_shown_in_the_list_menu_run_its_entries(
     for signal in ("chosen", "deleted", "folder_chosen", "folder_deleted", "pinned"):
         getattr(sidebar.list, signal).disconnect()
     for target, name in (
-        *((sidebar, name) for name in ("show_folder", "_empty_folder", "_turn_pin")),
+        *((sidebar, name) for name in ("show_folder", "_remove_folder", "_toggle_pin")),
         (sidebar.list, "rename"),
     ):
         monkeypatch.setattr(target, name, lambda *_, name=name: done.append(name))
@@ -105,8 +105,8 @@ def test_the_keys_shown_in_the_list_menu_run_its_entries(
         ("chosen", "chosen"),
         ("deleted", "deleted"),
         ("folder_chosen", "show_folder"),
-        ("folder_deleted", "_empty_folder"),
-        ("pinned", "_turn_pin"),
+        ("folder_deleted", "_remove_folder"),
+        ("pinned", "_toggle_pin"),
     ):
         getattr(sidebar.list, signal).connect(lambda *_, same=same: done.append(same))
     for signal in ("chosen", "deleted"):
