@@ -135,7 +135,7 @@ def test_opening_the_hub_asks_nobody_and_a_search_does(
     QTest.qWait(2 * SEARCH_DELAY_MS)
     assert reached == []
     dialog.hub.search.setText("llama")
-    qtbot.waitUntil(lambda: dialog.hub.again.text() == "Try again")
+    qtbot.waitUntil(lambda: dialog.hub.retry.text() == "Try again")
     assert any("huggingface.co" in each for each in reached)
 
 

@@ -208,7 +208,7 @@ def delete(guide: Guide) -> None:
     guide.keys("Delete")
     question = guide.dialog("DeleteQuestion")
     guide.picture("delete")
-    guide.click(question.deletes)
+    guide.click(question.delete_button)
     guide.wait("it is deleted", lambda: GATED not in titles(page) and not Path(key).exists())
     guide.picture("deleted")
 

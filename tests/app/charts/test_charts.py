@@ -198,7 +198,7 @@ def test_dragging_scrolls_back_and_the_button_returns_to_the_newest(qtbot: QtBot
     assert page.cursor_place.pin_place is None, "dragging pins nothing"
     assert page.range.range_label.text() == span_text(page.range.span(), len(LONG))
     page.range.latest_button.click()
-    assert page.range.end is None and page.range.few.isChecked()
+    assert page.range.end is None and page.range.latest_button.isChecked()
 
 
 def drag(qtbot: QtBot, viewport: object, to: QPoint) -> None:

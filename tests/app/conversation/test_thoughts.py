@@ -181,7 +181,7 @@ def test_a_replay_folds_thoughts_also_where_the_prompt_has_opened_them(
     path = write_trace(tmp_path / "trace.jsonl", rounds, read="<|im_start|>assistant\n<think>\n")
     window = show_window(FakeEngine())
     window.replay_controller.show(read(path))
-    window.replay_controller.go(len(rounds))
+    window.replay_controller.go_to(len(rounds))
     assert shown_text(window) == ANSWER
     assert button(window).text().startswith("Thought for ")
 

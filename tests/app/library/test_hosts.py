@@ -58,7 +58,7 @@ def test_machines_are_added_tested_used_and_left(
     dialog.tabs.setCurrentIndex(2)
     page = dialog.hosts
     assert rows(page) == [("This machine", "", "")] and "Add at least one" in page.state.text()
-    assert not (page.test.isEnabled() or page.where.isEnabled() or page.add.isEnabled())
+    assert not (page.test.isEnabled() or page.location.isEnabled() or page.add.isEnabled())
 
     def add(name: str, address: str) -> None:
         page.name.setText(name)
@@ -69,8 +69,8 @@ def test_machines_are_added_tested_used_and_left(
     assert "10.0.0.256" in page.state.text() and page.name.text() == "two.local", "what was typed can be mended"
     add("two.local", "10.0.0.2, 10.1.0.2")
     assert "at which the others reach this machine" in page.state.text() and not hosts_path().exists()
-    page.own_address.setText("10.0.0.1 10.1.0.1")
-    page.own_address.editingFinished.emit()
+    page.local_address.setText("10.0.0.1 10.1.0.1")
+    page.local_address.editingFinished.emit()
     add("ada@three.local", "10.0.0.3")
     hosts = (
         Host("127.0.0.1", ("10.0.0.1", "10.1.0.1")),
@@ -97,29 +97,29 @@ def test_machines_are_added_tested_used_and_left(
     assert page.state.text() == "ssh is not installed. Install it."
 
     assert number_of_machines() == 2 and window.session.machines == 1
-    page.where.setCurrentIndex(1)
+    page.location.setCurrentIndex(1)
     assert window.settings.split
     qtbot.waitUntil(lambda: phase_text(window.session) == "Ready, target on 2 machines")
     page.list.go_to("1")
     assert (
-        not (page.remove.isEnabled() or page.own_address.isEnabled() or page.test.isEnabled()) and "in use" in page.state.text()
+        not (page.remove.isEnabled() or page.local_address.isEnabled() or page.test.isEnabled()) and "in use" in page.state.text()
     )
-    window.say("The file could not be written.")
+    window.show_message("The file could not be written.")
     assert window.banner.action.isHidden(), "that has nothing to do with the machines"
     engine.hold = True
     ask(qtbot, window, "hello")
     engine.say(RunFailed(window.chat.link.run_id, "Rank 1 (two.local) of the cluster has ended."))
-    qtbot.waitUntil(lambda: "Rank 1" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "Rank 1" in window.banner.label.text())
     window.banner.action.click()
     assert not window.settings.split and window.banner.isHidden() and window.session.machines == 1
     assert window.composer.text == "hello", "the question is not lost"
-    assert page.where.currentIndex() == 0 and page.remove.isEnabled()
+    assert page.location.currentIndex() == 0 and page.remove.isEnabled()
 
     other = tmp_path / "others.json"
     write_hosts(other, Cluster(hosts[:2], sharding="pipeline", python="/opt/python"))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(other), ""))
     page.open.click()
-    assert page.how.currentData() == "pipeline" and page.python.text() == "/opt/python"
+    assert page.sharding.currentData() == "pipeline" and page.python.text() == "/opt/python"
     page.list.go_to("1")
     page.list.deleted.emit("1")
     assert not hosts_path().exists() and kept_cluster() is None

@@ -95,7 +95,7 @@ def test_a_full_context_offers_to_leave_out_the_oldest_turns(qtbot: QtBot, show_
     assert "“When the context is full”" in shown(window)[1] and window.composer.context.property("warns")
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     action: QPushButton = window.banner.action
-    qtbot.waitUntil(lambda: window.banner.words.text() == FULL and action.isVisible())
+    qtbot.waitUntil(lambda: window.banner.label.text() == FULL and action.isVisible())
     assert (window.composer.text, len(window.session.turns), action.text()) == ("third", 2, LEAVE_OUT)
     assert window.transcript.dropped_words == ""
     action.click()

@@ -295,7 +295,7 @@ def test_a_trace_opened_at_startup_is_replayed_once_the_window_shows(
     trace = trace_file(tmp_path, packed)
     from_finder(qapp, trace)  # before the window
     window = show_window(FakeEngine(), store=ChatStore)
-    opened.deliver_to(window.dropping.open)
+    opened.deliver_to(window.drop_handler.open)
     qtbot.waitUntil(lambda: window.session.replaying)
     window.replay_controller.leave()
     from_finder(qapp, trace)  # and while it is open

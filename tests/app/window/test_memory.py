@@ -28,7 +28,7 @@ class SmallMachine(FakeEngine):
 
 def press_load_anyway(qtbot: QtBot, window: Any) -> None:
     qtbot.waitUntil(lambda: window.banner.action.isVisible())
-    assert WORDS in window.banner.words.text()
+    assert WORDS in window.banner.label.text()
     assert window.banner.action.text() == "Load anyway"
     qtbot.mouseClick(window.banner.action, Qt.MouseButton.LeftButton)
 
@@ -76,5 +76,5 @@ def test_other_failures_do_not_offer_to_load_anyway(qtbot: QtBot, show_window: C
         window.chat.say(words)
         assert not window.banner.action.isVisible()
     engine.say(DrafterRefused("ngram", "It does not fit."), DrafterReady("none", False))
-    qtbot.waitUntil(lambda: "does not fit" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "does not fit" in window.banner.label.text())
     assert not window.banner.action.isVisible()
