@@ -446,32 +446,37 @@ def test_in_a_narrow_window_the_list_opens_over_the_conversation(by: str, qtbot:
     assert narrow.settings.sidebar, "Escape closes it until it is opened again, in this window alone"
 
 
-@pytest.mark.parametrize("way", ["click", "button", "key", "focus", "chat", "new", "enter"])
-def test_the_list_over_the_conversation_closes(way: str, qtbot: QtBot, narrow: Window) -> None:
-    narrow.sides.toggle_chats()
-    list_, left = narrow.sidebar.list, Qt.MouseButton.LeftButton
-    if way == "click":
-        qtbot.mouseClick(narrow.panel, left, pos=QPoint(5, 5))
-    elif way == "button":
-        qtbot.mouseClick(narrow.header.sidebar, left)
-    elif way == "key":
-        qtbot.keyClick(list_, Qt.Key.Key_B, Qt.KeyboardModifier.ControlModifier)
-    elif way == "focus":
-        qtbot.keyClick(list_, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-    elif way == "chat":
+def test_the_list_over_the_conversation_closes(qtbot: QtBot, narrow: Window) -> None:
+    list_, left, control = narrow.sidebar.list, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier
+
+    def choose_by_mouse() -> None:
         where = list_.visualRect(narrow.sidebar.model.index(titles(narrow).index("Dinner"))).center()
         qtbot.mouseClick(list_.viewport(), left, pos=where)
-    elif way == "new":
-        qtbot.mouseClick(narrow.sidebar.new, left)
-    else:
+
+    def choose_by_key() -> None:
         go_to(narrow, "Dinner")
         qtbot.keyClick(list_, Qt.Key.Key_Return)
-    assert not narrow.sidebar.isVisible() and not narrow.sides.drawer.is_open
-    assert QApplication.focusWidget() is narrow.composer.edit or way in ("click", "button")
-    if way in ("chat", "enter"):
-        qtbot.waitUntil(lambda: narrow.session.newest_prompt == "Dinner")
-    narrow.resize(1400, 800)
-    assert narrow.sidebar.isVisible() and narrow.sidebar.geometry().right() < narrow.sides.splitter.geometry().left()
+
+    for way, close in {
+        "click": lambda: qtbot.mouseClick(narrow.panel, left, pos=QPoint(5, 5)),
+        "button": lambda: qtbot.mouseClick(narrow.header.sidebar, left),
+        "key": lambda: qtbot.keyClick(list_, Qt.Key.Key_B, control),
+        "focus": lambda: qtbot.keyClick(list_, Qt.Key.Key_L, control),
+        "chat": choose_by_mouse,
+        "new": lambda: qtbot.mouseClick(narrow.sidebar.new, left),
+        "enter": choose_by_key,
+    }.items():
+        narrow.resize(1024, 700)
+        narrow.sides.toggle_chats()
+        assert narrow.sidebar.isVisible(), way
+        close()
+        assert not narrow.sidebar.isVisible() and not narrow.sides.drawer.is_open, way
+        assert QApplication.focusWidget() is narrow.composer.edit or way in ("click", "button"), way
+        if way in ("chat", "enter"):
+            qtbot.waitUntil(lambda: narrow.session.newest_prompt == "Dinner")
+        narrow.resize(1400, 800)
+        assert narrow.sidebar.isVisible(), way
+        assert narrow.sidebar.geometry().right() < narrow.sides.splitter.geometry().left(), way
 
 
 def test_the_list_over_the_conversation_stays_for_its_own_menus_and_a_wider_window(qtbot: QtBot, narrow: Window) -> None:

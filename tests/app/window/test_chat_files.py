@@ -101,28 +101,30 @@ def test_one_chat_or_all_are_exported_and_come_back(
         assert [message.text for message in store.open(about.id).messages] == ["Which?", "Those."]
 
 
-@pytest.mark.parametrize(
-    ("typed", "kind", "written"),
-    [
-        ("notes", MARKDOWN_KIND, "notes (2).md"),
-        ("notes.txt", MARKDOWN_KIND, "notes (2).md"),
-        ("plan v1.2", MARKDOWN_KIND, "plan v1.2.md"),
-        ("notes.md", JSON_KIND, "notes (2).json"),
-        ("notes.md", MARKDOWN_KIND, "notes.md"),
-        ("notes.json", MARKDOWN_KIND, "notes.json"),
-    ],
-)
 def test_an_export_replaces_only_the_file_that_was_asked_about(
-    qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, kind: str, written: str
+    qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = {name: tmp_path / name for name in ("notes", "notes.txt", "notes.md", "notes.json", "plan v1.md")}
-    for path in there.values():
-        path.write_text("mine")
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / typed), kind))
-    window.actions_by_id["exportAllAction"].trigger()
-    qtbot.waitUntil(lambda: f"1 chat exported to {tmp_path / written}." == window.banner.label.text())
-    assert "Which?" in (tmp_path / written).read_text()
-    assert {name for name, path in there.items() if path.read_text() != "mine"} <= {typed}
+    for number, (typed, kind, written) in enumerate(
+        [
+            ("notes", MARKDOWN_KIND, "notes (2).md"),
+            ("notes.txt", MARKDOWN_KIND, "notes (2).md"),
+            ("plan v1.2", MARKDOWN_KIND, "plan v1.2.md"),
+            ("notes.md", JSON_KIND, "notes (2).json"),
+            ("notes.md", MARKDOWN_KIND, "notes.md"),
+            ("notes.json", MARKDOWN_KIND, "notes.json"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        there = {name: folder / name for name in ("notes", "notes.txt", "notes.md", "notes.json", "plan v1.md")}
+        for path in there.values():
+            path.write_text("mine")
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, named=(str(folder / typed), kind): named)
+        window.actions_by_id["exportAllAction"].trigger()
+        told = f"1 chat exported to {folder / written}."
+        qtbot.waitUntil(lambda: told == window.banner.label.text())  # noqa: B023 - asked for at once
+        assert "Which?" in (folder / written).read_text()
+        assert {name for name, path in there.items() if path.read_text() != "mine"} <= {typed}
 
 
 def test_without_chats_nothing_is_exported(qtbot: QtBot, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
