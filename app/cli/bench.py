@@ -82,7 +82,7 @@ def bench(
         raise DraftlightError(end.message)
     if not results.complete:
         reason = "the time is over" if results.out_of_time else "stopped"
-        print(f"draftlight: {reason}; run the same command again to go on with the rest", file=sys.stderr)
+        print(f"draftlight: {reason}; run the same command again to continue", file=sys.stderr)
     return 0 if results.complete or results.out_of_time else INTERRUPTED
 
 
@@ -184,7 +184,7 @@ def _notes(results: Results) -> list[str]:
         "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
         "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
         "MLX's arrays (target, this drafter, caches, computation). What the window shows of",
-        "each round (probabilities, alternatives, times by phase) was not worked out meanwhile.",
+        "each round (probabilities, alternatives, times by phase) was not computed during the runs.",
     ]
     if memory := results.memory_of_process():
         lines.append(memory)

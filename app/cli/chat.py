@@ -66,7 +66,7 @@ def chat(
         print(f"draftlight: {end.message}{_hint(end)}", file=sys.stderr)
         return 1
     if notes.context_is_full and saving is not None:
-        print("draftlight: `draftlight chat --continue --when-full drop` goes on without the oldest turns.", file=sys.stderr)
+        print("draftlight: `draftlight chat --continue --when-full drop` continues without the oldest turns.", file=sys.stderr)
     return INTERRUPTED if interrupted() else 0
 
 

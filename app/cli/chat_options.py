@@ -47,7 +47,7 @@ def options() -> Entries:
             metavar="ID",
             nargs="?",
             const="",
-            help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; "
+            help="continue the newest conversation, or this one (see `draftlight chats list`), under its settings; "
             "without a prompt, continues an answer that was stopped or cut off",
         ),
         option("--no-save", dest="save", action="store_false", help="do not keep the conversation, only its trace"),
@@ -64,13 +64,13 @@ def options() -> Entries:
         option(
             "--raw",
             action="store_true",
-            help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
+            help="continue the prompt as plain text, without the model's chat template; models without one always do so",
         ),
         option(
             "--when-full",
             dest="overflow",
             choices=OVERFLOWS,
-            help="if a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
+            help="if a conversation is too long for the model: stop with a message, or drop its oldest turns (default: stop)",
         ),
         option("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})"),
         option(

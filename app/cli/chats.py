@@ -30,7 +30,7 @@ def open_store() -> Iterator[ChatStore]:
     with ChatStore() as store:
         if len(pending := store.traces.to_import()) > _SLOW_IMPORT:
             print(
-                f"draftlight: taking {amount(len(pending), 'trace')} into the chats, once; this may take a minute",
+                f"draftlight: importing {amount(len(pending), 'trace')} into the chats, only once; this may take a minute",
                 file=sys.stderr,
             )
         store.import_traces()

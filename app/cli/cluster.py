@@ -19,7 +19,7 @@ def doctor(cluster: Cluster, target: str) -> int:
         print(f"{_SIGNS[finding.state]:3}  {finding.words}")
     bad = sum(finding.state == "bad" for finding in found)
     if bad:
-        print(f"\n{bad} of {len(found)} findings have to be put right before the model can be split over these machines.")
+        print(f"\n{bad} of {len(found)} findings must be fixed before the model can be split over these machines.")
     else:
         print("\nThe model can be split over these machines.")
     return 1 if bad else 0
@@ -39,5 +39,5 @@ def show_running() -> int:
             print(f"  started by process {entry['starter']}; ranks here and their ssh: {', '.join(map(str, entry['followers']))}")
         else:
             left = ", ".join(map(str, entry["alive"]))
-            print(f"  whoever started it has gone, but of its ranks there still are: {left}. End them with: kill -9 {left}")
+            print(f"  the process that started it has ended, but these ranks still run: {left}. End them with: kill -9 {left}")
     return 0

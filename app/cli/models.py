@@ -47,7 +47,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
         if free is not None and any(model.need is not None and model.need > free for model in models):
             print(f"! needs more memory than the {size(free)} that are free")
     for each in download.unfinished():
-        print(f"unfinished: {each.name}, {size(each.done)} have arrived. Go on: draftlight models download {each.name}")
+        print(f"unfinished: {each.name}, {size(each.done)} downloaded. To resume: draftlight models download {each.name}")
     return 0
 
 
@@ -57,7 +57,7 @@ def add_folder(folder: Path, remove: bool) -> int:
     if not remove and not Path(name).is_dir():
         raise DraftlightError(f"{name} is not a folder.")
     change_folders(name, remove)
-    print(f"{name} is {'no longer ' if remove else ''}looked through")
+    print(f"{name} is {'no longer' if remove else 'now'} searched for models")
     return 0
 
 
@@ -112,7 +112,7 @@ def download_model(name: str) -> int:
     try:
         path = download.Download(offer, line.show).run()
     except KeyboardInterrupt:
-        print(f"\npaused; draftlight models download {offer.name} goes on", file=sys.stderr)
+        print(f"\npaused; draftlight models download {offer.name} resumes it", file=sys.stderr)
         raise
     finally:
         line.end()
@@ -208,7 +208,7 @@ def delete_model(name: str, confirmed: bool) -> int:
     library.check_deletable(path)
     if not confirmed:
         if not sys.stdin.isatty():
-            raise DraftlightError(f"Nothing was deleted: there is nobody to ask. Add --yes to delete {path}.")
+            raise DraftlightError(f"Nothing was deleted: without a terminal, nobody can confirm it. Add --yes to delete {path}.")
         if input(f"Delete {path}? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing deleted")
             return 1

@@ -60,10 +60,11 @@ class SavedAnswer:
                 continued = None
             elif continued.state not in CONTINUABLE:
                 raise DraftlightError(
-                    f"The last answer cannot go on ({STATE_WORDS[continued.state]}). Give a prompt to continue the conversation."
+                    f"The last answer cannot be continued ({STATE_WORDS[continued.state]}). "
+                    "Give a prompt to continue the conversation."
                 )
             elif continued.trace is None:
-                raise DraftlightError("The trace of the last answer is not there any longer, so it cannot go on. Give a prompt.")
+                raise DraftlightError("The trace of the last answer is missing, so it cannot be continued. Give a prompt.")
             else:
                 given = given_ids(continued.trace)
         if not path and not prompt:
@@ -120,4 +121,4 @@ class SavedAnswer:
         try:
             self._store.finish_answer(self._message, state, text, made, trace)
         except DraftlightError as error:
-            print(f"draftlight: The answer could not be kept. {error}", file=sys.stderr)
+            print(f"draftlight: The answer could not be saved. {error}", file=sys.stderr)

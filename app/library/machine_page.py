@@ -173,7 +173,7 @@ class MachinePage(QWidget):
     def _reason(self, model: LibraryModel) -> str:
         """Returns why a model does not suit the chosen purpose, as far as is known."""
         if not self._shows_drafters:
-            return "It was made to draft and cannot write by itself." if model.only_drafts else ""
+            return "It can only draft." if model.only_drafts else ""
         checked = self._checked.get((self._settings().target, model.target))
         return "" if checked is None else checked.reason
 

@@ -20,7 +20,7 @@ class SearchField(QLineEdit):
 
     def __init__(self, label: str, list_view: QListView) -> None:
         super().__init__()
-        named(self, "modelSearch", label, "Down goes to what was found.")
+        named(self, "modelSearch", label, "Down goes to the results.")
         self.setPlaceholderText(label)
         self.setClearButtonEnabled(True)
         self._list_view = list_view

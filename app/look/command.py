@@ -156,7 +156,7 @@ WIDGET_KEYS: dict[str, tuple[Keys, ...]] = {
         Keys("Undo, also the attaching of a long pasted text", ("Ctrl+Z",)),
     ),
     "In a field for a number": (
-        Keys("Take what is typed", ("Return", "Tab")),
+        Keys("Apply the typed value", ("Return", "Tab")),
         Keys("Restore the value", ("Esc",), "escapeAction"),
         Keys("More, less", ("Up", "Down")),
     ),
@@ -175,7 +175,7 @@ WIDGET_KEYS: dict[str, tuple[Keys, ...]] = {
         Keys("Rename", ("F2",), "renameAction"),
         Keys("Delete", ("Del", "Backspace")),
         Keys("Pin or unpin", ("P",)),
-        Keys("From the search to what was found", ("Down",)),
+        Keys("From the search to the results", ("Down",)),
     ),
     "In the Models window": (
         Keys("Use or download the model", ("Return",)),

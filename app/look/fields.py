@@ -216,7 +216,7 @@ class NumberField(QDoubleSpinBox):
             text = self.cleanText()
             self.restore()
             value_text = self.textFromValue(super().value()) or "empty"
-            typed = f"“{_short(text)}” was not taken" if text else "It cannot be empty"
+            typed = f"“{_short(text)}” was not applied" if text else "It cannot be empty"
             self._show_reason(f"{typed}: {self.range_text}. It stays {value_text}.")
             self._reason_timer.start()
 

@@ -19,7 +19,7 @@ from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, refusal
 from engine.lens.rejudge_words import limits, summary
 from engine.types import ExpectedRule
 
-EMPTY_NOTE = "What another rule would have kept and rejected appears here as proposals are judged."
+EMPTY_NOTE = "As proposals are judged, this page shows what another rule would accept and reject."
 
 
 class RulesPage(QWidget):
@@ -37,7 +37,7 @@ class RulesPage(QWidget):
         self.title = named(QLabel("Judge again under"), "sectionTitle")
         self.rule = named(
             RuleSelector(JUDGED_AGAIN, "againSelector", "Rule to judge again with"),
-            description="Shows what this rule would have kept and rejected in the answer that is shown.",
+            description="Shows what this rule would have accepted and rejected in the shown answer.",
         )
         self.rule.chosen.connect(self._rule_chosen)
         self.gamma = named(choice_box(), "againGamma")
@@ -46,7 +46,7 @@ class RulesPage(QWidget):
         named(
             self.gamma,
             label="Proposals per round to judge again",
-            tip="<p>How many proposals of each round are judged again. A longer draft than was made is not known.</p>",
+            tip="<p>How many proposals of each round are judged again. Longer drafts than recorded cannot be judged.</p>",
         )
         self.gamma.activated.connect(self._gamma_chosen)
         self.keep_marks = push_button("Keep marks", "smallButton")

@@ -66,7 +66,7 @@ class Sidebar(QWidget):
             QLineEdit(placeholderText="Search chats", clearButtonEnabled=True),
             "chatSearch",
             "Search chats",
-            "Finds words in titles and messages. Down goes to what was found.",
+            "Finds words in titles and messages. Down goes to the results.",
         )
         self.search.installEventFilter(self)
         self.new = icon_button("new-chat", f"New chat ({native_keys('Ctrl+N')})", self.new_chat_requested.emit)

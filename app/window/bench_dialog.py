@@ -120,7 +120,7 @@ class BenchDialog(TransientDialog):
             self.details.setText(conditions)
         self.progress.setVisible(self._running)
         self.start.setText(
-            "Stop" if self._running else "Start" if not decisions else "Measure again" if self._results.complete else "Go on"
+            "Stop" if self._running else "Start" if not decisions else "Measure again" if self._results.complete else "Continue"
         )
         self.use.setEnabled(self._advised is not None)
         self.report.setEnabled(bool(decisions))

@@ -272,7 +272,7 @@ def test_a_time_limit_ends_with_what_was_measured(
     printed = capsys.readouterr()
     assert "Every setting was measured on 1 of 2 prompts." in printed.out
     assert "Too little was measured to choose a drafter." in printed.out
-    assert "the time is over; run the same command again to go on with the rest" in printed.err
+    assert "the time is over; run the same command again to continue" in printed.err
     assert backend.answers == 8, "the second prompt was not begun in vain"
     written = json.loads(path.read_text(encoding="utf-8"))
     assert (written["complete"], written["options"]["minutes"]) == (False, 9.5)

@@ -83,7 +83,7 @@ def test_a_cut_answer_is_continued(backend: FakeBackend, home: Path, capsys: pyt
         assert [each.id for each in store.open(1).siblings(second.id)] == [first.id, second.id]
         store.finish_answer(second.id, "complete", second.text)
     assert main(["chat", "--continue"]) == 1
-    assert "The last answer cannot go on (complete). Give a prompt" in capsys.readouterr().err
+    assert "The last answer cannot be continued (complete). Give a prompt" in capsys.readouterr().err
 
 
 def test_a_full_context_is_refused_or_the_oldest_turns_are_left_out(

@@ -93,6 +93,6 @@ def test_status_shows_running_clusters_and_leftover_processes(hosts: str, home: 
     assert len(re.findall(r"2 ranks \(ring, tensor\) on 127.0.0.1 and 127.0.0.1, for \d+ s", out)) == 2
     assert f"started by process {os.getpid()}; ranks here and their ssh: {gone}" in out
     assert (
-        f"whoever started it has gone, but of its ranks there still are: {os.getpid()}. End them with: kill -9 {os.getpid()}"
+        f"the process that started it has ended, but these ranks still run: {os.getpid()}. End them with: kill -9 {os.getpid()}"
         in out
     )

@@ -682,7 +682,7 @@ def test_deleting_asks_and_stays_inside_the_models_folder(
     assert (models / "mine").is_dir()
     capsys.readouterr()
     assert main(["models", "delete", "mine"]) == 1
-    assert "there is nobody to ask" in capsys.readouterr().err
+    assert "without a terminal, nobody can confirm it" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", Terminal("n\ny\n"))
     assert main(["models", "delete", "mine"]) == 1
     assert (models / "mine").is_dir()
@@ -708,9 +708,9 @@ def test_a_model_is_searched_downloaded_and_listed(
         counted = download.Download._count
         monkeypatch.setattr(download.Download, "_count", _interrupt)
         assert main(["models", "download", "org/tiny"]) == 130
-        assert "draftlight models download org/tiny goes on" in capsys.readouterr().err
+        assert "draftlight models download org/tiny resumes it" in capsys.readouterr().err
         assert main(["models", "list"]) == 0
-        assert "unfinished: org/tiny, 1 kB have arrived" in capsys.readouterr().out
+        assert "unfinished: org/tiny, 1 kB downloaded" in capsys.readouterr().out
         assert main(["models", "download", "org/tiny", "--discard"]) == 0
         monkeypatch.setattr(download.Download, "_count", counted)
         served.breaks.clear()

@@ -60,7 +60,7 @@ def test_the_fastest_drafter_is_found_shown_and_used(
     assert "Every setting was measured on 4 of 15 prompts." in dialog.details.text()
     left_out = "N-gram hashing (ngram-mod), Small draft model, Block drafter and my-head"
     assert dialog.details.text().endswith(f"top-k 20. Not measured: {left_out}.")
-    assert dialog.start.text() == "Go on"
+    assert dialog.start.text() == "Continue"
     dialog.report.click()
     assert "Use head with gamma auto" in Path(opened[0].toLocalFile()).read_text(encoding="utf-8")
     dialog.use.click()

@@ -103,7 +103,7 @@ def test_a_refused_number_is_replaced_by_the_value_with_a_reason(qtbot: QtBot, o
     gamma = window.header.gamma
     type_in(qtbot, gamma, "999", Qt.Key.Key_Tab)
     assert not gamma.hasFocus() and (gamma.text(), window.settings.gamma) == ("4", 4)
-    assert gamma.reason == "“999” was not taken: a whole number from 1 to 64, or auto. It stays 4."
+    assert gamma.reason == "“999” was not applied: a whole number from 1 to 64, or auto. It stays 4."
     type_in(qtbot, window.header.temperature, "", None)
     qtbot.keyClick(window.header.temperature, Qt.Key.Key_Delete)
     assert window.header.temperature.text() == "" and not window.header.temperature.reason
