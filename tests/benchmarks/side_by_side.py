@@ -122,16 +122,16 @@ def print_waits(model: LoadedModel, draft: Any, ids: list[int], gamma: int) -> N
                     rounds = list(decode(model, ids, drafter, options, eos_ids=()))
                 steps = sum(not proposal.copied for current in rounds for proposal in current.proposals)
                 found.append(
-                    f"{count.retry_delays / len(rounds):.2f} a round ({steps / len(rounds):.1f} draft steps) with gamma {asked}"
+                    f"{count.waits / len(rounds):.2f} a round ({steps / len(rounds):.1f} draft steps) with gamma {asked}"
                 )
             print(f"  {name:<20}{'; '.join(found)}")
         with counted() as count:
             tokens = list(_mlx_lm_tokens(model, ids, 24, 0.8))
-        print(f"  {'mlx-lm':<20}{count.retry_delays / len(tokens):.2f} a token of its plain loop", end="; ")
+        print(f"  {'mlx-lm':<20}{count.waits / len(tokens):.2f} a token of its plain loop", end="; ")
         with counted() as count:
             speculated = _mlx_lm_tokens(model, ids, 24, 0.8, draft_model=draft, num_draft_tokens=gamma)
             rounds_of_its = sum(not token.from_draft for token in speculated)
-        print(f"{count.retry_delays / rounds_of_its:.2f} a round of its speculative one", flush=True)
+        print(f"{count.waits / rounds_of_its:.2f} a round of its speculative one", flush=True)
 
 
 def answered(engine: Engine, request: Request) -> tuple[int, str, RunFinished]:

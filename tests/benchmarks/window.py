@@ -104,7 +104,7 @@ def send_elsewhere(model: Any, milliseconds: float, waits: Callable[[], object])
 def waits(engine: Engine) -> None:
     """As the engine's thread says it before a pass that is evaluated: here it waits while the graph is built already."""
     for job in list(engine._runs.values()):
-        job.retry_delays()
+        job.waits()
 
 
 def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch], float]:
@@ -151,7 +151,7 @@ def main() -> None:
     if arguments.vocabulary:
         change_targets(partial(pad, vocab_size=arguments.vocabulary))
     if arguments.pass_milliseconds:
-        change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds, retry_delays=lambda: waits(engine)))
+        change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds, waits=lambda: waits(engine)))
     engine = Engine()
     settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
     window = Window(engine, settings)
