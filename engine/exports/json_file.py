@@ -28,6 +28,8 @@ SCHEMA = "draftlight.metrics/1"
 PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")
 """Parts of a trace's header that identify the conditions of the answer."""
 _COUNTS = tuple(field.name for field in fields(RoundCounts))
+_KEYS = {"observed": "happened", "observed_minus_expected": "surprise"}
+"""Keys of fields of `RuleComparison` that have another name in the document: exports of earlier versions have these."""
 
 
 def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
@@ -99,7 +101,7 @@ def _comparisons(trace: Trace) -> list[dict[str, Any]]:
     """Returns the expected acceptance of all rules at the same positions, for each rule and drafter that was in use."""
     return [
         {
-            **plain(comparison),
+            **{_KEYS.get(name, name): value for name, value in plain(comparison).items()},
             "words": comparison_sentence(comparison),
             "difference_words": similarity_reason(comparison, options_of(trace)) or difference_sentence(comparison),
         }

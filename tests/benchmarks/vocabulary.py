@@ -173,7 +173,7 @@ class Measured(NamedTuple):
     round: float
     own: float = 0.0
     held: float = 0.0
-    unfinished: float = 0.0
+    behind: float = 0.0
 
 
 def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> Measured:

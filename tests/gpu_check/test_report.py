@@ -51,7 +51,7 @@ def test_it_shows_the_figures_the_device_and_what_failed() -> None:
     assert "No GPU took part" in Page(to_html(document(gpu=False))).text
 
 
-def test_bench_report_has_no_script_and_loads_nothing() -> None:
+def test_report_has_no_script_and_loads_nothing() -> None:
     hostile = Table(HOSTILE, (HOSTILE, "x"), [(HOSTILE, 1.0)], HOSTILE, bars="x")
     page = Page(to_html(document(Result(False, HOSTILE, [hostile], details=HOSTILE), name=HOSTILE)))
     assert {tag for tag, _ in page.tags} & {"script", "img", "link", "iframe", "object"} == set()

@@ -483,10 +483,10 @@ def a_cancelled_prompt_leaves_the_old_note(patch: pytest.MonkeyPatch) -> None:
     take, keep = ConversationCaches.take, _AnswerRun._keep
 
     def left(kept: ConversationCaches, conversation: str, prompt: list[int]) -> Any:
-        noted = kept._kept.get(conversation)
+        noted = kept._caches.get(conversation)
         taken = take(kept, conversation, prompt)
         if noted is not None:
-            kept._kept[conversation] = noted
+            kept._caches[conversation] = noted
         return taken
 
     patch.setattr(ConversationCaches, "take", left)
