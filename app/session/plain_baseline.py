@@ -66,12 +66,14 @@ class Baselines:
 def _question(request: Request) -> Request:
     """Returns the cache key of a request: only the fields that affect plain speed, everything else at its default.
 
-    Drafter, rule and gamma do not affect a plain run. The seed decides which tokens are drawn, not what drawing costs, and it
-    differs for every answer. Temperature, filters and penalties cost time for every token. Stop texts and the maximum length
-    decide how far the text goes. Every token attends to all before it, so the conversation and the given beginning count, too.
+    Drafter, rule, gamma and the size of trees do not affect a plain run. The seed decides which tokens are drawn, not what
+    drawing costs, and it differs for every answer. Temperature, filters and penalties cost time for every token. Stop texts and the
+    maximum length decide how far the text goes. Every token attends to all before it, so the conversation and the given beginning
+    count, too.
     """
     anything = DecodingOptions()
-    options = request.options.replace(rule=anything.rule, gamma=anything.gamma, seed=anything.seed)
+    meaningless = ("rule", "gamma", "budget", "width", "seed")
+    options = request.options.replace(**{name: getattr(anything, name) for name in meaningless})
     return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=True, only_measures=False)
 
 

@@ -139,14 +139,14 @@ def test_every_option_changes_the_baseline_key_or_not_the_plain_run() -> None:
     """An option that is added later has to be decided on here."""
     known = Baselines()
     known.add(ASKED, finished(32, 2.0))
-    for changes in ({"rule": "block"}, {"gamma": 7}, {"gamma": "auto"}, {"seed": 8}, {"seed": None}):
+    for changes in ({"rule": "block"}, {"gamma": 7}, {"gamma": "auto"}, {"budget": 8}, {"width": 2}, {"seed": 8}, {"seed": None}):
         found = known.of(
             replace(ASKED, options=ASKED.options.replace(**changes), drafter="ngram", conversation="window-2", kept=False)
         )
         assert found is not None and found.fits
     decided = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repetition_context", "max_tokens", "stop"}
     decided.add("kv_bits")
-    assert set(option_names()) == decided | {"analyse", "phase_every", "rule", "gamma", "seed"}
+    assert set(option_names()) == decided | {"analyse", "phase_every", "rule", "gamma", "budget", "width", "seed"}
 
 
 def test_a_run_too_short_to_measure_is_no_baseline() -> None:
