@@ -149,18 +149,18 @@ class HostsPage(QWidget):
             if not field.hasFocus():  # the user may be typing
                 field.setText(text)
         if self._message:
-            text = self._message
+            status = self._message
         elif self._testing:
-            text = "Testing…"
+            status = "Testing…"
         elif self._problem:
-            text = self._problem
+            status = self._problem
         elif self.in_use:
-            text = IN_USE
+            status = IN_USE
         else:
-            text = "Test tells whether these machines can share the target in use."
+            status = "Test tells whether these machines can share the target in use."
         if self._findings:
-            text = " ".join(finding.words for finding in self._findings if finding.state != "good") or READY
-        self.state.setText(text)
+            status = " ".join(finding.words for finding in self._findings if finding.state != "good") or READY
+        self.state.setText(status)
         self._update_enabled()
 
     def _entry(self, rank: int, host: Host) -> Entry:
