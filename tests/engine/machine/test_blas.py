@@ -58,8 +58,10 @@ print(first)
     "module",
     [
         "engine.acceptance",
-        "tests.engine.small_models",
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("engine.types", "engine.drafters")),
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("engine.types", "engine.drafters", "tests.engine.small_models")
+        ),
     ],
 )
 def test_every_import_of_the_engine_loads_openblas_before_mlx(module: str) -> None:
