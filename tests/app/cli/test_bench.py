@@ -394,7 +394,7 @@ def test_the_bar_shrinks_for_the_text(
 def test_a_step_gets_a_line_however_often_its_figures_change(capsys: pytest.CaptureFixture[str]) -> None:
     progress = ProgressBar()
     for step, detail in (("first, part one", "1"), ("first, part one", "2"), ("first, part two", "3")):
-        progress.take(TaskProgress(1, step, 0.0, detail))
+        progress.handle(TaskProgress(1, step, 0.0, detail))
     assert capsys.readouterr().err.splitlines() == ["  0%  first, part one, 1", "  0%  first, part two, 3"]
 
 

@@ -158,7 +158,7 @@ def test_before_the_first_verdict_the_bars_are_explained_and_nothing_moves(qtbot
     window.chat.new()
     assert strip.bars.bars[0].expected is None and window.header.height() == height
     window.chat.change("drafter", "none")
-    qtbot.waitUntil(lambda: "Choose a drafter" in strip.told.text())
+    qtbot.waitUntil(lambda: "Choose a drafter" in strip.finding.text())
 
 
 def test_an_answer_without_drafter_says_so(qtbot: QtBot, open_window: Open) -> None:

@@ -62,7 +62,7 @@ COUNTED = re.compile(
     r" (\w+ )?(tokens|rounds|proposals|answers|chats|turns|samples|prompts|columns|records|traces|messages|files)\b(?!/)"
 )
 NEVER_ONE = {  # no counts, or never 1
-    *("kind", "statistical", "native_keys('Ctrl+Right')", "', '.join(readable)", "target.name", "self._seed", "mean", "whole"),
+    *("kind", "statistical", "native_keys('Ctrl+Right')", "', '.join(readable)", "target.name", "self._seed", "mean", "total"),
     *("len(comparison.columns)", "len(decision.prompts)", "span.each", "turns", "'s' * (len(narrow) == 1)", "gamma"),
     *("int(layer.offset)", "length", "len(records)"),  # for messages that no user sees
 }
