@@ -234,5 +234,6 @@ def _recorded_order(tree: DraftTree, ids: Sequence[int], path: Sequence[int]) ->
     missing = {0: False}
     for index, parent in enumerate(shape.parents):
         missing[index + 1] = missing[parent] or ids[index] == NO_TOKEN
-    first = [*path[1:], *shape.children[path[-1]][:1]]
-    return [node for node in (*first, *(node for node in range(1, shape.size + 1) if node not in first)) if not missing[node]]
+    present = [node for node in range(1, shape.size + 1) if not missing[node]]
+    first = [*path[1:], *[child for child in shape.children[path[-1]] if not missing[child]][:1]]
+    return [*first, *(node for node in present if node not in first)]

@@ -61,9 +61,9 @@ class EvaluatedRound:
     @property
     def has_rejected(self) -> bool:
         """Whether something was proposed for the position after the accepted proposals."""
-        if self.walked is None or self.proposals is None:
+        if self.accepted >= len(self.drafted) or self.walked is None or self.order is None or self.proposals is None:
             return self.accepted < len(self.drafted)
-        return bool(self.proposals.shape.children[self.walked[-1]])
+        return self.proposals.shape.parents[self.order[self.accepted] - 1] == self.walked[-1]
 
     @property
     def emitted(self) -> list[int]:
