@@ -61,7 +61,7 @@ class RuleBar:
 
     Attributes:
         expected: the expected share; None before there is data, and under block, which has none.
-        happened: the accepted share, for the rule in use; None for the others.
+        observed: the accepted share, for the rule in use; None for the others.
         gap: the difference from the rule in use, with its interval; None for that rule itself.
         in_force: whether this is the rule in use: that of the shown answer.
     """

@@ -17,7 +17,7 @@ class ImportResult:
     Attributes:
         numbers: those of the new conversations.
         writer: program that wrote the file.
-        there: number of conversations that were in the store already. left_out: number of entries without a text to import.
+        existing: number of conversations that were in the store already. left_out: number of entries without a text to import.
     """
 
     path: Path

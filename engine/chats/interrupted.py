@@ -126,7 +126,7 @@ class _OpenConversation:
 
     Attributes:
         key: conversation name in the traces' headers.
-        places: number of the last message of each sequence of messages.
+        last_messages: number of the last message of each sequence of messages.
     """
 
     key: str

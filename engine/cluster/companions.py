@@ -87,7 +87,7 @@ def remote_script(python: str, rank: int, variables: Mapping[str, str], files: M
     was read.
 
     All users of both machines can see the script, so the hosts file's variables are sent over standard input
-    (`engine.cluster.rank.told`).
+    (`engine.cluster.rank.request_variables`).
     """
     parts = ["stty -echo -icanon min 1", f"export {REQUESTS_VARIABLES}=1"]
     parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
@@ -103,7 +103,7 @@ class _Rank:
     """One process, and the thread that reads its output.
 
     Args:
-        told: variables for a rank that requests them, as one started by `remote_script` does.
+        variables: variables for a rank that requests them, as one started by `remote_script` does.
     """
 
     def __init__(

@@ -196,7 +196,7 @@ class Order:
         start: number of its tokens that stay. length: number of ids to feed, or of numbers that follow.
         bits: of its keys and values; 0 is full precision. For a new cache.
         text: checksum of the tokens that stay.
-        gone: numbers of caches that can be deleted.
+        deleted: numbers of caches that can be deleted.
         ids: the ids to feed; if the row is too short for them, they follow.
     """
 

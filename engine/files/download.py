@@ -53,7 +53,7 @@ class DownloadProgress:
 
     Attributes:
         done, total: bytes. speed: bytes per second over the last five seconds; 0 while unknown.
-        doing: "downloading", "checking" files already on disk, or "waiting" for the network.
+        activity: "downloading", "checking" files already on disk, or "waiting" for the network.
     """
 
     done: int

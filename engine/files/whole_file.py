@@ -63,7 +63,7 @@ def write_together(files: Mapping[Path, Content], private: bool = False, durable
 
     Args:
         private: makes the files readable for the user alone, whatever their permissions were.
-        lasting: False on a Mac leaves the data in the disk's write cache, for files that are written often and are no great
+        durable: False on a Mac leaves the data in the disk's write cache, for files that are written often and are no great
             loss. Flushing that cache can take long and would block a window.
 
     Raises:

@@ -30,9 +30,9 @@ class ChartKind:
         formula: how it is computed.
         waiting: text shown before there is anything to draw.
         spec: "module:function" that makes a `ChartSpec` from an `engine.lens.charts.Material`.
-        in_pictures: addition to the definition in pictures.
-        of_proposals: whether it is empty if nothing was proposed.
-        fewest_rounds: number of rounds below which it is empty.
+        export_note: addition to the definition in pictures.
+        needs_proposals: whether it is empty if nothing was proposed.
+        min_rounds: number of rounds below which it is empty.
         place: None if the x axis is rounds. Otherwise returns the x position, if any, of a round with these accepted, rejected
             and unjudged counts, or of its proposal for a position, from 0.
         heights: minimum heights of the panels in the window, from the top, in pixels at text scale 1.

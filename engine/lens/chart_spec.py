@@ -37,7 +37,7 @@ class Line:
 
     Attributes:
         x, y: (points,).
-        read: format of a value in a readout, "" for none.
+        value_format: format of a value in a readout, "" for none.
         dots: radius of a dot at each point, in pixels.
     """
 
@@ -115,9 +115,9 @@ class Bars:
     Attributes:
         x: centres, (bars,).
         values: height of each part, from the bottom, (bars, parts).
-        half: half the width, in units of x.
-        widest: maximum width in pixels.
-        most: height at which bars are cut off; a bar that is cut off gets a mark with its height.
+        half_width: half the width, in units of x.
+        max_width: maximum width in pixels.
+        max_height: height at which bars are cut off; a bar that is cut off gets a mark with its height.
         cells: whether each unit of a part is drawn as a cell, if there is room.
         titles: tooltip of each bar.
         numbers: text above each bar, in pictures.

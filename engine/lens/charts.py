@@ -53,9 +53,9 @@ class Material:
     Attributes:
         dividers: index of each round from which settings changed, with a label.
         plain: measured throughput without a drafter, None if not measured.
-        plain_fits: whether it was measured for this prompt under these settings.
+        plain_is_comparable: whether it was measured for this prompt under these settings.
         never: why there will be no rounds, if there will be none.
-        in_picture: whether the charts are for an export, which also shows the figures of the whole answer.
+        for_export: whether the charts are for an export, which also shows the figures of the whole answer.
     """
 
     tally: Tally
@@ -80,7 +80,7 @@ def empty_reason(kind: ChartKind, tally: Tally | None, no_rounds_reason: str = "
     """Returns why a chart is empty, or "" if it is not.
 
     Args:
-        never: why there will be no rounds. complete: no further rounds will come, so one is enough.
+        no_rounds_reason: why there will be no rounds. is_complete: no further rounds will come, so one is enough.
     """
     if tally is None or tally.rounds < (1 if is_complete else kind.min_rounds):
         return no_rounds_reason or kind.waiting

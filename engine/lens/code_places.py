@@ -13,7 +13,7 @@ class CodeSplitter:
     """Separates text from code while the tokens of an answer arrive in reading order.
 
     Args:
-        text: the whole answer without ghosts. at: offset in it at which the first token begins.
+        text: the whole answer without ghosts. offset: offset in it at which the first token begins.
     """
 
     def __init__(self, text: str, offset: int = 0) -> None:

@@ -181,7 +181,7 @@ def visible(text: str, data: bytes = b"", within_text: bool = False) -> str:
 
     Args:
         data: the token's bytes, if known; a token that completes a character has only part of it.
-        running: True inside other text, so blanks stay blanks unless there is nothing else.
+        within_text: True inside other text, so blanks stay blanks unless there is nothing else.
     """
     if data:
         try:

@@ -256,7 +256,7 @@ class Rejudge:
     Attributes:
         rounds: one verdict for each added round, in order.
         rules: the rules that judged proposals in the record.
-        longest: the largest number of proposals in a round.
+        max_proposals: the largest number of proposals in a round.
         recut_reason: why `recut` is None.
     """
 

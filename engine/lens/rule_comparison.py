@@ -66,9 +66,9 @@ class RuleComparison:
         all_copied: True if nothing was drawn; then the copied proposals count, because there are no others.
         expected: for each rule, the mean acceptance probability over the positions.
         accepted: accepted / positions, under any rule.
-        happened: the same, comparable with the mean of the rule in force; None under block, which judges jointly.
+        observed: the same, comparable with the mean of the rule in force; None under block, which judges jointly.
         differences: for each other rule, its mean minus that of `reference`, paired position by position.
-        surprise: `observed` minus the mean of the rule in force; None under block.
+        observed_minus_expected: `observed` minus the mean of the rule in force; None under block.
     """
 
     rule: Rule

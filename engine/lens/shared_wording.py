@@ -126,7 +126,7 @@ def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False,
     Args:
         index: index of the stretch, above 0.
         greedy: whether the temperature is 0, where no text depends on the drafter.
-        also: another change at the same place, appended to the title.
+        suffix: another change at the same place, appended to the title.
     """
     words = f"{stretch_title(stretches[index], stretches[index - 1])}{suffix} from here"
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]

@@ -17,7 +17,7 @@ def without_collecting(freeze: bool = False) -> Iterator[None]:
     as long as the reading itself.
 
     Args:
-        settle: also exclude all objects that are alive at the end from later collections (`gc.freeze`), until `gc.unfreeze` is
+        freeze: also exclude all objects that are alive at the end from later collections (`gc.freeze`), until `gc.unfreeze` is
             called; reference cycles among them stay until then.
     """
     global _suspended

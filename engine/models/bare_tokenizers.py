@@ -47,7 +47,7 @@ class TokenizerParts:
 
     Attributes:
         ids: token ids by the text of the token.
-        begins: whether a text starts with the BOS token.
+        adds_bos: whether a text starts with the BOS token.
     """
 
     plain: Backend

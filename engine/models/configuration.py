@@ -117,7 +117,7 @@ def explained(folder: Path, advice: str = "") -> Iterator[None]:
     """Turns every exception that mlx-lm's classes raise for a wrong configuration into a DraftlightError.
 
     Args:
-        more: a sentence to append to the message.
+        advice: a sentence to append to the message.
     """
     try:
         yield

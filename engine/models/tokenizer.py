@@ -316,7 +316,7 @@ class _StandIns:
     """Maps characters to stand-ins that do not occur in `text`.
 
     Attributes:
-        back: the original character of each stand-in, for `str.translate`.
+        originals: the original character of each stand-in, for `str.translate`.
         tokens: whether stand-ins replace a whole control token.
     """
 

@@ -115,7 +115,7 @@ def _add_configured(full: Backend, settings: Mapping[str, Any], unflagged_ids: M
 
     Args:
         settings: as `_settings` reads them.
-        more: content of `added_tokens.json`, used only if `tokenizer_config.json` describes no added tokens.
+        unflagged_ids: content of `added_tokens.json`, used only if `tokenizer_config.json` describes no added tokens.
         width: width of the model's logits; tokens beyond it are omitted.
 
     Returns:

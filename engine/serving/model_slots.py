@@ -124,7 +124,7 @@ class ModelSlots:
         backend: loads the models.
         emit: called with the events.
         proceed: called often while loading; raises Closing to interrupt.
-        anyway: names of models that are loaded even if memory is short; with `EVERY` among them, all are.
+        unchecked: names of models that are loaded even if memory is short; with `EVERY` among them, all are.
         loaded: called with every target that is loaded.
 
     Attributes:

@@ -147,7 +147,7 @@ class ProcessEngine(EngineLike):
     Args:
         launch: how to start the process.
         after: set once there is memory for models; no process is started before. None if there is no need to wait.
-        again: appended to the message about a death.
+        restart_note: appended to the message about a death.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class _Life:
         take: called with new events.
         ended: called once, after the last event, with a message about the end.
         after: event to wait for before the start.
-        again: appended to the message, unless the process was never started.
+        restart_note: appended to the message, unless the process was never started.
 
     Attributes:
         silence_after_stop: seconds without an event since a pending stop; None if no stop is pending.

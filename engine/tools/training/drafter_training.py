@@ -321,7 +321,7 @@ class DrafterTraining:
 
         Args:
             tick: called before every batch; may raise to interrupt.
-            sharper: factor of the drafter's logits.
+            logit_factor: factor of the drafter's logits.
         """
         agreed, overlap, count = (np.zeros(self._positions) for _ in range(3))
         for batch in groups(sorted(self.held_out, key=len), self.plan.batch_tokens):

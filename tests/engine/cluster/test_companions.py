@@ -22,7 +22,7 @@ from tests.engine.fakes import PATIENCE
 from tests.engine.runtime.process.processes import is_alive, until
 
 ROOT = Path(__file__).parents[3]
-SPREAD_QUANTILES = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")
+SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")
 
 
 def script(tmp_path: Path, body: str) -> list[str]:
@@ -130,7 +130,7 @@ def test_ports_are_free_ones_here_and_those_of_mlx_launch_elsewhere() -> None:
     for port in here:
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", port))
-    assert addresses(SPREAD_QUANTILES) == [["10.0.0.1:32323"], ["10.0.0.2:32324", "10.1.0.2:32325"]]
+    assert addresses(SPREAD) == [["10.0.0.1:32323"], ["10.0.0.2:32324", "10.1.0.2:32325"]]
 
 
 def test_another_machine_becomes_a_rank_by_its_shell(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_another_machine_becomes_a_rank_by_its_shell(tmp_path: Path) -> None:
     shown = tmp_path / "a 'b' python"
     shown.write_text('#!/bin/sh\necho "$@"; echo "$MLX_RANK $DRAFTLIGHT_LINKS $QUOTED"; cat "$MLX_HOSTFILE"\n')
     shown.chmod(0o755)
-    variables, files = links_of(SPREAD_QUANTILES)
+    variables, files = links_of(SPREAD)
     script = remote_script(str(shown), 1, {**variables, "QUOTED": "it's $HOME"}, files)
     ran = subprocess.run(
         ["sh", "-c", script],
@@ -147,7 +147,7 @@ def test_another_machine_becomes_a_rank_by_its_shell(tmp_path: Path) -> None:
         check=True,
         env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
     )
-    assert ran.stdout.splitlines() == ["-P -m engine.cluster.rank", "1 ring it's $HOME", json.dumps(addresses(SPREAD_QUANTILES))]
+    assert ran.stdout.splitlines() == ["-P -m engine.cluster.rank", "1 ring it's $HOME", json.dumps(addresses(SPREAD))]
 
 
 def test_jaccl_gets_the_variables_that_mlx_launch_sets() -> None:
@@ -168,7 +168,7 @@ def test_another_machine_is_reached_by_ssh(home: Path, tmp_path: Path, monkeypat
     # A real rank up to where MLX would be imported, which then shows its variables.
     told = tmp_path / "told"
     body = f"""
-os.environ.update(rank.told())
+os.environ.update(rank.request_variables())
 rank.say(signs.READY)
 rank.say(signs.BEATS)
 answer = os.read(0, 1).decode()
@@ -182,7 +182,7 @@ os.rename("{told}.new", "{told}")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     secret = 'it\'s "a" $HOME\nsecret \N{SNOWMAN}'
-    ranks = Ranks(Cluster(SPREAD_QUANTILES.hosts, python=str(python), envs=(f"TOKEN={secret}",)))
+    ranks = Ranks(Cluster(SPREAD.hosts, python=str(python), envs=(f"TOKEN={secret}",)))
     try:
         ranks.start()
         assert until(lambda: ranks._ranks[0].is_ready)
@@ -211,8 +211,8 @@ def test_rank_without_answers_from_its_parent_ends(is_answered: bool) -> None:
 
 
 def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
-    launch = launch_for(SPREAD_QUANTILES)
-    assert cluster_of(json.loads(json.dumps(launch.arguments["cluster"]))) == SPREAD_QUANTILES
+    launch = launch_for(SPREAD)
+    assert cluster_of(json.loads(json.dumps(launch.arguments["cluster"]))) == SPREAD
     assert launch.engine == "engine.cluster.backend:engine"
     assert launch.companions is not None and isinstance(launch.companions(), companions.Ranks)
 

@@ -17,7 +17,7 @@ from tests.engine.cluster.in_one_process import OneProcess
 from tests.engine.cluster.models import write_qwen2
 from tests.engine.tiny_models import write_gguf
 
-SPREAD_QUANTILES = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2",)), Host("mac2", ("10.1.0.2",))))
+SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2",)), Host("mac2", ("10.1.0.2",))))
 VERSIONS = {"draftlight": "1", "python": "3.12", "mlx": "0.32.4", "mlx-lm": "0.32.2"}
 CONFIG = {"num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30}
 
@@ -27,7 +27,7 @@ def says(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (known | changes).items() if value is not None}
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *answers: Any, cluster: Cluster = SPREAD_QUANTILES) -> list[Finding]:
+def found(monkeypatch: pytest.MonkeyPatch, *answers: Any, cluster: Cluster = SPREAD) -> list[Finding]:
     monkeypatch.setattr(doctor, "_ask", lambda cluster, rank, target, places: answers[rank])
     return check(cluster, "model", links=False)
 
@@ -86,7 +86,7 @@ def test_other_machines_are_asked_by_ssh(tmp_path: Path, monkeypatch: pytest.Mon
     ssh.write_text(f"#!/bin/sh\n{body}\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    answer = doctor._ask(SPREAD_QUANTILES, 1, "model", ["10.0.0.2:32324"])
+    answer = doctor._ask(SPREAD, 1, "model", ["10.0.0.2:32324"])
     assert answer == words if isinstance(words, dict) else words in answer
 
 
