@@ -308,7 +308,7 @@ def test_zooming_shows_more_rounds_up_to_all_and_fewer_again(qtbot: QtBot, page:
     qtbot.keyClick(chart, Qt.Key.Key_Minus)
     assert page.range.shown == 120
     qtbot.keyClick(chart, Qt.Key.Key_Minus)
-    assert page.range.shown is None and page.range.all.isChecked()
+    assert page.range.shown is None and page.range.all_button.isChecked()
     for _ in range(5):
         qtbot.keyClick(chart, Qt.Key.Key_Plus)
     assert page.range.shown == 30
