@@ -198,7 +198,8 @@ class DecodeLoop:
         if timer.is_staged:
             timer.communication = self._target.take_communication()
 
-        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, proposals is None, draft.tree.before)
+        is_plain, before = proposals is None, draft.tree.before
+        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=is_plain, before=before)
         if p.is_known:
             self._control.resumes()
         verification = self._verifier.verify(options, p, proposals, noise)

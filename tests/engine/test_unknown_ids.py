@@ -165,15 +165,15 @@ Shape = Callable[..., Distribution]
 
 
 def masks_plain_rounds_alone(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False) -> Distribution:
-        return shape(shaper if lazy else Shaper(shaper.options), *arguments, lazy=lazy)
+    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
+        return shape(shaper if lazy else Shaper(shaper.options), *arguments, lazy=lazy, before=before)
 
     return shaped
 
 
 def masks_drafted_rounds_alone(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False) -> Distribution:
-        return shape(Shaper(shaper.options) if lazy else shaper, *arguments, lazy=lazy)
+    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
+        return shape(Shaper(shaper.options) if lazy else shaper, *arguments, lazy=lazy, before=before)
 
     return shaped
 
@@ -181,11 +181,13 @@ def masks_drafted_rounds_alone(shape: Shape) -> Shape:
 def masks_no_bonus(shape: Shape) -> Shape:
     """The row behind the last proposal is left as it is."""
 
-    def shaped(shaper: Shaper, logits: mx.array, history: Any, proposals: Any = None, lazy: bool = False) -> Distribution:
-        whole = shape(shaper, logits, history, proposals, lazy)
+    def shaped(
+        shaper: Shaper, logits: mx.array, history: Any, proposals: Any = None, lazy: bool = False, before: Any = None
+    ) -> Distribution:
+        whole = shape(shaper, logits, history, proposals, lazy, before)
         if proposals is None:
             return whole
-        open_ = shape(Shaper(shaper.options), logits, history, proposals, lazy)
+        open_ = shape(Shaper(shaper.options), logits, history, proposals, lazy, before)
         return Distribution(mx.concatenate([whole.logits[:-1], open_.logits[-1:]]), whole.inverse_temperature)
 
     return shaped
@@ -194,15 +196,15 @@ def masks_no_bonus(shape: Shape) -> Shape:
 def masks_the_target_alone(shape: Shape) -> Shape:
     """The drafter has one row at a time and is never lazy."""
 
-    def shaped(shaper: Shaper, logits: mx.array, *rest: Any, lazy: bool = False) -> Distribution:
-        return shape(shaper if lazy or len(logits) > 1 else Shaper(shaper.options), logits, *rest, lazy=lazy)
+    def shaped(shaper: Shaper, logits: mx.array, *rest: Any, lazy: bool = False, before: Any = None) -> Distribution:
+        return shape(shaper if lazy or len(logits) > 1 else Shaper(shaper.options), logits, *rest, lazy=lazy, before=before)
 
     return shaped
 
 
 def masks_without_penalties(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False) -> Distribution:
-        return shape(Shaper(shaper.options) if shaper.penalises else shaper, *arguments, lazy=lazy)
+    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
+        return shape(Shaper(shaper.options) if shaper.penalises else shaper, *arguments, lazy=lazy, before=before)
 
     return shaped
 

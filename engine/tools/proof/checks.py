@@ -11,7 +11,7 @@ from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import logits_width
 from engine.tools.proof.contexts import Contexts, built_in_prompt
-from engine.tools.proof.decodes import decodes, invariance
+from engine.tools.proof.decodes import decodes, drafts_trees, invariance
 from engine.tools.proof.judges import (
     GAMMA,
     CheckSetting,
@@ -115,12 +115,12 @@ def prove(
         for rule in RATIO_RULES:
             step = steps.next(f"playing rounds: {rule}, made-up rows", 0.02, amount.texts // 500 + 1)
             yield from round_checks(synthetic_setting(), rule, amount.texts, seed, plant, step)
-    rules = 1 if drafter is None else len(RULES) + 3 * drafter.capabilities.grows_trees
+    rules = 1 if drafter is None else len(RULES) + 3 * drafts_trees(target, drafter)
     step = steps.next("short decodes", 0.25, round(amount.decodes * rules * 1.6))
     yield from decodes(target, drafter, DECODED_PROMPT, amount.decodes, seed, step)
     if drafter is not None:
         drafters = [*others, drafter]
-        trees = sum(other.capabilities.grows_trees for other in drafters)
+        trees = sum(drafts_trees(target, other) for other in drafters)
         runs = amount.prompts * (1 + 2 * len(drafters) * len(amount.gammas) + 2 * trees)
         step = steps.next("comparing texts of one seed", 0.25, round(runs * amount.tokens * 0.8))
         yield from invariance(target, drafters, amount.prompts, amount.tokens, amount.gammas, seed, step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import mlx.core as mx
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decode.decoding import decode
+from engine.decode.tree_reason import chains_reason
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties
@@ -68,7 +70,7 @@ def decodes(
     cases: list[tuple[str, Rule, DecodingOptions]] = [("plain", RULES[0], SETTING)]
     if drafter is not None:
         cases = [("auto", rule, SETTING) for rule in RULES]
-        if drafter.capabilities.grows_trees:
+        if drafts_trees(target, drafter):
             cases += [("trees", rule, SETTING.replace(**TREE)) for rule in RULES if rule != "block"]
     for number, (drafts, rule, setting) in enumerate(cases):
         options = setting.replace(rule=rule, analyse=False, phase_every=0)
@@ -145,8 +147,8 @@ def invariance(
     seed: int,
     tick: Tick,
 ) -> Iterator[Finding]:
-    """Yields a finding per drafter and rule: over all prompts and gammas, and with trees, the text equals the plain one or first
-    differs at a near-tie."""
+    """Yields a finding per drafter and rule, and another for trees: over all prompts and gammas, the text equals the plain one or
+    first differs at a near-tie."""
     near = near_ties.limit(caches.logits_type(target.model))
     base = DecodingOptions(max_tokens=tokens, phase_every=0)
     cached = [_Prompt(target, continued(target, index)) for index in range(prompts)]
@@ -155,24 +157,29 @@ def invariance(
         options = base.replace(seed=(seed + index) % SEED_LIMIT)
         texts.append([token for current in prompt.rounds(None, options, tick) for token in current.emitted])
     for drafter in drafters:
-        drafts: dict[str, dict[str, Any]] = {f"gamma {gamma}": {"gamma": gamma} for gamma in gammas}
-        if drafter.capabilities.grows_trees:
-            drafts["trees"] = TREE
-        for rule in INVARIANT_RULES:
+        groups: dict[str, dict[str, dict[str, Any]]] = {
+            f"gamma {', '.join(map(str, gammas))}": {f"gamma {gamma}": {"gamma": gamma} for gamma in gammas}
+        }
+        if drafts_trees(target, drafter):
+            groups["trees"] = {"trees": TREE}
+        for rule, (group, settings) in product(INVARIANT_RULES, groups.items()):
             compared, proposed, apart, passed = 0, 0, [], True
-            for index, plain in enumerate(texts):
-                for name, changes in drafts.items():
-                    options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, **changes)
-                    equal, differs, gap, proposals = _until_apart(cached[index], drafter, options, plain, tick)
-                    compared += equal
-                    proposed += proposals
-                    if differs:
-                        passed &= gap is not None and gap.size < near
-                        apart.append(f"prompt {index + 1}, {name}: token {equal + 1}, {gap or 'margin not recorded'}")
+            for (index, plain), (name, changes) in product(enumerate(texts), settings.items()):
+                options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, **changes)
+                equal, differs, gap, proposals = _until_apart(cached[index], drafter, options, plain, tick)
+                compared += equal
+                proposed += proposals
+                if differs:
+                    passed &= gap is not None and gap.size < near
+                    apart.append(f"prompt {index + 1}, {name}: token {equal + 1}, {gap or 'margin not recorded'}")
             detail = f"{'; '.join(apart) or 'all texts equal'}, {amount(proposed, 'token')} proposed"
-            trees = ", trees" if "trees" in drafts else ""
-            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}{trees}, {amount(len(texts), 'text')}"
+            label = f"{drafter.name}, {group}, {amount(len(texts), 'text')}"
             yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)
+
+
+def drafts_trees(target: LoadedModel, drafter: Drafter) -> bool:
+    """Returns whether answers of this pair can draft trees."""
+    return not chains_reason(SETTING.replace(**TREE), drafter, target)
 
 
 class _Prompt:
