@@ -48,10 +48,10 @@ _BLOCK = 32
 
 
 def gumbel_coverage(p: ArrayLike, q: ArrayLike, width: int) -> Floats:
-    """Returns the probabilities P_1 .. P_width that argmax(log p + G) is among the k largest of log q + G, the same noise G.
+    """Returns the probabilities C_1 .. C_width that argmax(log p + G) is among the k largest of log q + G, the same noise G.
 
     P_k = sum_i p_i integral_0^inf e^-s Pr(N_i(s) < k) ds. N_i(s) counts the tokens j that precede token i as children, each
-    independently with probability 1 - exp(-s max(0, q_j p_i / q_i - p_j)). P_1 is `theory.gumbel_probability`. The error is at
+    independently with probability 1 - exp(-s max(0, q_j p_i / q_i - p_j)). C_1 is `theory.gumbel_probability`. The error is at
     most 1e-6 for widths up to 8.
 
     p, q: (vocabulary,) probabilities; totals and errors as in `theory.match_probability`. Tokens without q are never children.
@@ -69,10 +69,10 @@ def gumbel_coverage(p: ArrayLike, q: ArrayLike, width: int) -> Floats:
 
 
 def match_coverage(p: ArrayLike, q: ArrayLike, width: int) -> Floats:
-    """Returns the probabilities P_1 .. P_width that a draw from p is among the first k of a sample from q without replacement.
+    """Returns the probabilities C_1 .. C_width that a draw from p is among the first k of a sample from q without replacement.
 
     P_k = sum_i p_i integral_0^inf e^-s Pr(N_i(s) < k) ds. N_i(s) counts the tokens j that are drawn before token i, each
-    independently with probability 1 - exp(-s q_j / q_i). P_1 is `theory.match_probability`. Arguments, errors and exactness as
+    independently with probability 1 - exp(-s q_j / q_i). C_1 is `theory.match_probability`. Arguments, errors and exactness as
     in `gumbel_coverage`.
     """
     p_row, q_row = _drawable(p, q, width)
