@@ -64,7 +64,7 @@ Terms = list[Term]
 
 
 def terms_of(query: str) -> Terms:
-    """Returns the terms of the query; an empty list for a query that has none."""
+    """Returns a term for each word of a query, in order; an empty list if the query has only blanks and invisible characters."""
     terms = re.sub(f"[{_INVISIBLE}]", "", unicodedata.normalize("NFC", query)).split()
     joined = "|".join(sorted((folded for folded in _letters_by_folded() if len(folded) > 1), key=len, reverse=True))
     parts = re.compile(f"{joined}|.", re.IGNORECASE)

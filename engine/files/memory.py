@@ -138,10 +138,12 @@ def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Returns the bytes that a program can use without swapping; None if unknown.
+    """Returns the bytes of memory that a model may take; None if unknown.
 
-    On Linux, the kernel's estimate or what the limits of the process's control groups leave, whichever is less. Elsewhere, all
-    physical memory: macOS, for one, compresses and swaps as it sees fit. With MLX for CUDA, the GPU's memory.
+    - Linux: the memory that is available without swapping, by the kernel's estimate or the limits of the process's control
+      groups, whichever is less.
+    - Other systems: all physical memory. macOS has no such estimate: it compresses and swaps on its own.
+    - With MLX for CUDA: the memory of the GPU that no program uses.
 
     Args:
         root: folder of /proc and /sys, a different one in tests.

@@ -179,7 +179,12 @@ def base_candidates(adapter: Path, base: str) -> tuple[Path, ...]:
 
 
 def base_target(target: str) -> str | None:
-    """Returns the base model of a target that is an adapter, as a target is named; None for any other target."""
+    """Returns the base model of a target that is an adapter: its folder if it is on this machine, else its name on the Hub. None
+    if the target is no adapter.
+
+    Args:
+        target: the name or path by which the user chose the target.
+    """
     try:
         folder = Path(target).expanduser()
         base = base_of(folder)

@@ -95,7 +95,7 @@ def _call(function: Any, *arguments: Any) -> int | None:
 
 
 class _Runtime:
-    """The messages of NSProcessInfo, sent through Objective-C's C interface."""
+    """Begins and ends activities of NSProcessInfo, by messages that are sent through Objective-C's C interface."""
 
     def __init__(self) -> None:
         CDLL(f"{_FRAMEWORKS}/Foundation.framework/Foundation")

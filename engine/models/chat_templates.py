@@ -137,7 +137,7 @@ def _charge(amount: int) -> None:
 
 
 class ChatTemplate:
-    """A chat template, compiled when it is first rendered."""
+    """A chat template of a model: Jinja source that turns messages into a prompt. It is compiled when it is first rendered."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -158,7 +158,7 @@ class ChatTemplate:
             _budget.reset(token)
 
     def names(self) -> set[str]:
-        """Returns the names of the variables that it reads; an empty set if it cannot be parsed (rendering reports that)."""
+        """Returns the names of the variables that the template reads; an empty set if it cannot be parsed (rendering reports that)."""
         return {node.name for node in self._nodes if isinstance(node, jinja2.nodes.Name)}
 
     def keys(self) -> set[str]:

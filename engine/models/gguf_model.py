@@ -180,7 +180,7 @@ def _raw(file: BinaryIO, tensor: TensorInfo, name: str) -> mx.array:
 
 @dataclass
 class _Reader:
-    """Reads tensors and converts them to the form in which the model computes."""
+    """Reads tensors and converts them to the data types in which the model computes: quantised layers, 16 or 32 bits."""
 
     file: BinaryIO
     name: str

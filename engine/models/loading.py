@@ -360,11 +360,14 @@ def _eos_ids(folder: Path, width: int) -> frozenset[int]:
 
 
 def fetch(name: str, report: ReportStep, make_room: MakeRoom, widened: bool) -> Path:
-    """Returns the folder of a model, from Draftlight's own folder, from the Hub's cache, or downloaded.
+    """Returns the folder of a model: in Draftlight's own folder or in the Hub's cache, where the model is downloaded if it is in
+    neither.
 
     Args:
         name: "owner/model".
-        make_room: called before a download; raises NotEnoughMemory to prevent it.
+        report: called with the steps of the download.
+        make_room: called before a download with the memory that the model needs. Frees memory, or raises NotEnoughMemory, and
+            then nothing is downloaded.
         widened: whether the weights will be expanded to float32.
 
     Raises:
