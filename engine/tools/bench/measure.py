@@ -142,9 +142,14 @@ def peer_answer(
 
 
 def speculative_counts(tokens: Iterable[PeerToken], gamma: int, max_tokens: int) -> tuple[int, int, int, int, int]:
-    """Returns (rounds, proposed, accepted, rejected, unjudged) of mlx-lm's loop, which drafts min(gamma, remaining tokens).
+    """Returns (rounds, proposed, accepted, rejected, unjudged) of an answer of mlx-lm's speculative loop.
 
-    A round ends with the first token that was not drafted. Proposals after an end of text are unknown and count as unjudged.
+    mlx-lm reports only which tokens were drafted. Its rounds draft min(gamma, remaining tokens) proposals and end with the first
+    token that was not drafted. In a round that an end of text cuts short, the verdict on the remaining proposals is not known:
+    they count as unjudged.
+
+    Args:
+        tokens: the tokens of the answer, in order.
     """
     rounds = proposed = accepted = rejected = unjudged = 0
     drafted: int | None = None

@@ -46,13 +46,15 @@ def answer(
     options: DecodingOptions,
     proceed: Callable[[], None],
 ) -> Generator[PeerToken, None, None]:
-    """Yields the tokens of `generate_step`, or of `speculative_generate_step` with a draft model, up to the end of text or
-    length.
+    """Yields the tokens of mlx-lm's `generate_step`, or with a draft model of its `speculative_generate_step`. Ends after an
+    end-of-text token or `options.max_tokens` tokens.
 
-    Draftlight reads the prompt first, so that the clock starts at the same point for both: before the pass of the prompt's last
-    token. mlx-lm samples from MLX's global random state, which is seeded here and used by nothing else.
+    The prompt without its last token is read here, before mlx-lm's loop begins. So the loop starts at the point from which
+    Draftlight's own answers are timed: before the pass of the prompt's last token. mlx-lm samples from MLX's global random
+    state, which is seeded here and used by nothing else.
 
     Args:
+        draft: the draft model; None for plain decoding.
         proceed: called during prefill; may raise to interrupt.
     """
     mx.random.seed(options.seed or 0)

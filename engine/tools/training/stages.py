@@ -118,7 +118,11 @@ class _Run:
         return config_for(self.target, taps) if self.request.kind == "head" else self._block_config(taps)
 
     def _block_config(self, taps: Sequence[int]) -> BlockConfig:
-        """Returns the configuration of a block drafter; its mask token is chosen later, when the text is known."""
+        """Returns the configuration of a block drafter. Its mask token is still 0: it is chosen once the training text is known.
+
+        Args:
+            taps: indices of the target's layers whose outputs the drafter reads.
+        """
         request = self.request
         paired = self.start is not None
         return block_config_for(self.target, taps, request.layers, request.block_size, not request.both_ways, 0, paired)
