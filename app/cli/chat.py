@@ -71,8 +71,8 @@ def chat(
 
 
 def _hint(failed: RunFailed) -> str:
-    """Returns a sentence that names the option with which the answer would not have failed, with a leading blank; empty if there
-    is none."""
+    """Returns a sentence, preceded by a blank, that names the option that would have avoided the failure; empty if no option
+    would have."""
     if failed.refused is not None and failed.refused.may_force:
         return " The option for that is --anyway."
     return " The option that leaves out the oldest turns is --when-full drop." if failed.may_drop else ""

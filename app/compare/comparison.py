@@ -182,7 +182,8 @@ class Column:
         return 0
 
     def position_of(self, spot: Spot) -> int | None:
-        """Returns the answer position of a token or, for one that was not accepted, the position it was proposed for."""
+        """Returns the position in the answer of a token, or that for which a proposal was made if it was not accepted; None if the
+        column has no such token."""
         return self._positions.get(spot)
 
 

@@ -255,8 +255,8 @@ class AnswerBlock(Block):
         return [(self.answer.model, theme.dim, True), *settings]
 
     def _divided(self, fresh: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-        """Splits the pieces where rule, drafter or gamma change, and puts a divider into the text before each part but the
-        first."""
+        """Yields the new pieces in parts, split where rule, drafter or gamma change. Puts a divider into the text between two
+        parts."""
         for divider in self.answer.dividers[self._divided_by :]:
             cut = next((place for place, piece in enumerate(fresh) if piece.spot.round >= divider.first), None)
             if cut is None:
@@ -282,8 +282,11 @@ class AnswerBlock(Block):
 
     @property
     def shows_reading_view(self) -> bool:
-        """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with a very long
-        line, which would block the window for seconds as one paragraph."""
+        """Whether the answer is to be shown in the reading view now.
+
+        The token view is shown while the answer runs or tokens are highlighted. A text with a very long line also stays in the
+        token view, because laying out such a line as one paragraph would block the window for seconds.
+        """
         wanted = self.reading and self.style.highlighted is None and not self.answer.running and bool(self.answer.text.pieces)
         return wanted and not self._has_endless_line()
 

@@ -52,7 +52,7 @@ def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
 
 
 def find(blocks: list[Block], words: str) -> list[Match]:
-    """Highlights all matches in the blocks and returns them in reading order; an empty text has none."""
+    """Highlights all matches of `words` in the blocks and returns them in reading order; no matches if `words` is empty."""
     found: list[Match] = []
     for index, block in enumerate(blocks):
         block.found = occurrences(block.flow, words)

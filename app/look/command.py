@@ -215,9 +215,9 @@ ESCAPE = (
 
 
 class EnterKeyFilter(QObject):
-    """Presses the focused button on Enter, as Space does. Qt does so in dialogs only, and views handle Enter themselves.
+    """Presses the focused button when Enter is typed. Without this filter, Qt presses it on Space, and on Enter only in dialogs.
 
-    Only the focused button has an event filter, so other widgets have no overhead.
+    The event filter is installed on the focused button alone, so other widgets handle Enter themselves and have no overhead.
     """
 
     def __init__(self, parent: QObject) -> None:

@@ -167,7 +167,11 @@ class SidePanel(QWidget):
             self.rules.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles figures and pages; the minimum width grows with the text scale."""
+        """Applies a theme and a text scale to the panel and its pages. The minimum width of the panel grows with the scale.
+
+        Args:
+            scale: factor of the text size; 1 is the system's.
+        """
         self._scale = scale
         self.setMinimumWidth(round(320 * scale))
         self.heading.set_look(theme, scale)

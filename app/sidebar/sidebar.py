@@ -262,7 +262,8 @@ class Sidebar(QWidget):
         question.open()
 
     def rename_shown(self) -> None:
-        """Asks for a new title of the shown chat, which the list need not contain: it may be hidden or filtered."""
+        """Asks for a new title of the shown chat. The title comes from the store, because the list of chats may be hidden, or
+        filtered so that it lacks this chat."""
         number, keeper = self._chat.stored_chat.number, self._chat.keeper
         if number is None or keeper is None:
             self._chat.say("This chat has no title, because it is not saved.")

@@ -113,8 +113,8 @@ class TracesDialog(TransientDialog):
 
     @property
     def retention(self) -> Retention:
-        """The retention set by the controls. Unchanged controls keep the previous one, since the command line accepts limits that
-        they cannot show."""
+        """The retention that the controls show; the stored one while they are unchanged. The command line accepts limits that the
+        controls cannot show, such as half a day, and opening the dialog must not round them."""
         if self._loaded is not None and self._loaded[1] == self._controls:
             return self._loaded[0]
         if self.by_days.isChecked():
@@ -135,7 +135,7 @@ class TracesDialog(TransientDialog):
 
 
 def _limit_row(title: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
-    """Returns a radio button with a number field; changing the number selects it."""
+    """Returns a radio button, its number field, and the row that contains both. Changing the number checks the radio button."""
     choice = QRadioButton(title)
     number = named(NumberField(allowed), label=f"{title}, in {unit}", tip=f"{allowed.short} {unit}")
     number.taken.connect(lambda _: choice.setChecked(True))

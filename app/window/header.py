@@ -126,7 +126,7 @@ class Header(QWidget):
     # Updates from the settings.
 
     def show_settings(self, settings: Settings) -> None:
-        """Updates every control to the settings, without emitting changes."""
+        """Shows the settings in the controls, without emitting signals of change."""
         blockers = [QSignalBlocker(box) for box in (self.target, self.drafter)]
         self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target", settings.target)
         self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter", settings.target)

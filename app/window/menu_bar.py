@@ -95,7 +95,7 @@ def _key_sender(keys: str) -> Callable[[], None]:
 
 def _on_active_window(act: Callable[[QWidget], object]) -> Callable[[], None]:
     def run() -> None:
-        """Acts on the active window; does nothing if there is none."""
+        """Calls `act` with the active window; does nothing if no window is active."""
         if (window := QApplication.activeWindow()) is not None:
             act(window)
 
