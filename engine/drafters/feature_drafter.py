@@ -206,7 +206,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         return mx.array(scores / scale), columns
 
     def _column(self, columns: mx.array | None, token: int) -> int | None:
-        """Returns the index of a token among these columns; for the model's own columns without searching all of them."""
+        """Returns the index of a token among columns; None if they lack it. The model's own columns are not searched."""
         if columns is self._model.target_ids:
             return self._model.column_of(token)
         if columns is None:  # all ids of the target

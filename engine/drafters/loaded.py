@@ -33,7 +33,7 @@ class LoadedDrafter:
     warning: str = ""
 
     def renewed(self) -> Drafter | None:
-        """Returns a drafter without any state, or the same one if there is no `make`."""
+        """Returns a new drafter with the same weights and no state. Without `make`, returns the same drafter, or None."""
         return self.drafter if self.make is None else self.make()
 
     @property

@@ -333,7 +333,7 @@ def _quantisation(info: Any) -> str:
 
 
 def _parameters(info: Any) -> int | None:
-    """Returns the number of weights. A quantised model has several in one 32-bit number."""
+    """Returns the number of weights; None without safetensors. A quantised model has several in one 32-bit number."""
     if info.safetensors is None:
         return None
     packed = 32 // (_bits(info) or 32)

@@ -161,7 +161,7 @@ def adapter_files(folder: Path) -> tuple[Path, ...]:
 
 
 def base_in(config: Mapping[str, Any]) -> str | None:
-    """Returns the name or path of the base model in an adapter's configuration."""
+    """Returns the name or path of the base model in an adapter's configuration; None if it states none."""
     base = config.get("model") or config.get("base_model_name_or_path")
     return base if isinstance(base, str) else None
 

@@ -87,8 +87,10 @@ def recommended() -> tuple[Recommended, ...]:
 
 
 def _weights(name: str) -> int | None:
-    """Returns the bytes of the weights by a name such as "Qwen3-0.6B-4bit". mlx-lm adds 16 bits of scale and 16 of bias per 64
-    weights."""
+    """Returns the bytes of the weights by a name such as "Qwen3-0.6B-4bit"; None for other names.
+
+    mlx-lm adds 16 bits of scale and 16 of bias per 64 weights.
+    """
     match = re.search(r"-(\d+(?:\.\d+)?)([bm])-(?:.*-)?(\d)bit$", name, flags=re.IGNORECASE)
     if match is None:
         return None

@@ -87,7 +87,7 @@ def _is_mac() -> bool:
 
 
 def _call(function: Any, *arguments: Any) -> int | None:
-    """Calls a C function with pointers, or with other ctypes values as given, and returns a pointer."""
+    """Calls a C function and returns a pointer, None for a null pointer. Arguments are pointers unless they are ctypes values."""
     values = [each if isinstance(each, ctypes._SimpleCData) else ctypes.c_void_p(each) for each in arguments]
     kind = ctypes.CFUNCTYPE(ctypes.c_void_p, *map(type, values))  # objc_msgSend needs the types of each message
     result: int | None = ctypes.cast(function, kind)(*values)

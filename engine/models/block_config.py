@@ -331,7 +331,8 @@ class _Reader:
         return False
 
     def speculative_tokens(self) -> int | None:
-        """Returns the number of tokens per block that speculators states, at the top level or in the first proposal method."""
+        """Returns the number of tokens per block that speculators states, at the top level or else in the first proposal method
+        that has it; None if neither does."""
         stated = self.find("speculative_tokens")
         for method in (self.find("speculators_config") or {}).get("proposal_methods") or ():
             stated = stated if stated is not None else method.get("speculative_tokens")

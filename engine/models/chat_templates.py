@@ -158,11 +158,11 @@ class ChatTemplate:
             _budget.reset(token)
 
     def names(self) -> set[str]:
-        """Returns the names of the variables that the template reads; an empty set if it cannot be parsed (rendering reports that)."""
+        """Returns the names of the variables that the template reads; none if it cannot be parsed, which rendering reports."""
         return {node.name for node in self._nodes if isinstance(node, jinja2.nodes.Name)}
 
     def keys(self) -> set[str]:
-        """Returns the attributes that it reads, and every string constant in it, since that may be the name of one."""
+        """Returns the attributes that the template reads, and its string constants, because each may name an attribute."""
         attributes = {node.attr for node in self._nodes if isinstance(node, jinja2.nodes.Getattr)}
         return attributes | {
             node.value for node in self._nodes if isinstance(node, jinja2.nodes.Const) and isinstance(node.value, str)

@@ -243,7 +243,8 @@ def _prefix(backend: Backend, width: int) -> list[int]:
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
-    """Returns the chat template: the template file if there is one, else the configured one (of several, the default)."""
+    """Returns the chat template: the template file if there is one, else the configured template (of several, the
+    default); None if there is none."""
     if (folder / "chat_template.jinja").is_file():
         content = content_of(folder / "chat_template.jinja")
         if other := placeholder_kind(content):
