@@ -119,8 +119,8 @@ def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
 
 
 def _lumped(row: Floats, order: Integers) -> Floats:
-    """Returns (at most LIKELIEST + 1,): the row in this order, with everything after the first LIKELIEST tokens summed into
-    one."""
+    """Returns (at most LIKELIEST + 1,): the values of a row in the order of the indices `order`. All after the first LIKELIEST
+    are summed into one value."""
     ordered = row[order]
     return ordered if len(ordered) <= LIKELIEST + 1 else np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
 

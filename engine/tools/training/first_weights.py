@@ -117,7 +117,7 @@ def copy_where_it_fits(module: Any, array: mx.array | None) -> None:
 
 
 def norm_weight(module: Any) -> mx.array | None:
-    """Returns the weights of a plain RMS norm; other norms use theirs differently (some add one)."""
+    """Returns the weights of a plain RMS norm; None for other norms, which use their weights differently (some add 1)."""
     return module.weight if type(module) is nn.RMSNorm else None
 
 
