@@ -162,7 +162,7 @@ class ChartsPage(QWidget):
     # Shared cursor.
 
     def _highlighted(self) -> Place | None:
-        """Returns the highlighted place, if it belongs to the shown answer."""
+        """Returns the highlighted place; None if there is none in the shown answer."""
         place = self.cursor_place.place
         return place if place is not None and place.turn == self.answers.turn else None
 
@@ -173,7 +173,7 @@ class ChartsPage(QWidget):
                 self._mark(section)
 
     def _position(self, place: Place) -> int | None:
-        """Returns the position in its round, from 0, of a highlighted proposal."""
+        """Returns the position in its round, from 0, of a highlighted proposal; None if no proposal is highlighted."""
         if self.answers.answer is None or place.proposal is None:
             return None
         depths = self.answers.answer.rounds[place.round].depths

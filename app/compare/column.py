@@ -251,7 +251,7 @@ class CompareColumn(QFrame):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.text, found.brief))
 
     def _show_figures(self, figures: list[tuple[str, str]]) -> None:
-        """Shows the figures, given as (value, name) pairs."""
+        """Shows figures, which are pairs of value and name; hides the line if there are none."""
         theme = self.theme
         parts = [
             f'<span style="color:{theme.text}; font-weight:600">{value}</span>&nbsp;'

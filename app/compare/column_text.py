@@ -236,7 +236,7 @@ class CompareText(AnswerView):
     @property
     def anchor(self) -> tuple[int, float] | None:
         """(position, offset): the first answer position at the upper edge, and how far below the edge its line begins, in line
-        heights."""
+        heights. None before the first token."""
         if self.run is None or not self.run.spots:
             return None
         low, high = 0, len(self.run.spots) - 1

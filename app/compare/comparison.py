@@ -182,8 +182,8 @@ class Column:
         return 0
 
     def position_of(self, spot: Spot) -> int | None:
-        """Returns the position in the answer of a token, or that for which a proposal was made if it was not accepted; None if the
-        column has no such token."""
+        """Returns the position in the answer of a token, or the position for which a rejected or unjudged proposal was made; None
+        if the column has no such token."""
         return self._positions.get(spot)
 
 
@@ -317,7 +317,10 @@ class Comparison:
         return Relation(other, same, compared, first, *self._explain_difference(mine, theirs, first), ended)
 
     def _first_difference(self, index: int) -> int | None:
-        """Returns where two texts diverge: at different tokens, or where one ended by itself and the other continues."""
+        """Returns the position at which a column diverges from the earlier column that it is compared with; None if it does not.
+
+        Texts diverge at different tokens, or where one text ended by itself and the other continues.
+        """
         other = self._others[index]
         if other is None:
             return None
@@ -359,8 +362,8 @@ class Comparison:
         return min(found, default=None)
 
     def divergence_of(self, index: int) -> int | None:
-        """Returns where a column diverges from the one it is compared with or, for that one, from the first that differs from
-        it."""
+        """Returns the first position at which a column diverges from the earlier column that it is compared with, or from a later
+        column that is compared with it; None if it does not."""
         found = [
             first
             for place in range(len(self.columns))

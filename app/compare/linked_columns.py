@@ -57,7 +57,7 @@ class LinkedColumns:
 
 
 def position_of(column: CompareColumn, place: Place) -> int | None:
-    """Returns the answer position of a place in a column; for a whole round, that of its first token."""
+    """Returns the answer position of a place in a column, for a whole round that of its first token; None if it has none."""
     run = column.run
     if run is None:
         return None

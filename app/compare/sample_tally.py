@@ -64,12 +64,12 @@ class SampleTally:
 
     @property
     def share(self) -> float | None:
-        """Share of accepted first proposals."""
+        """Share of accepted first proposals; None before the first verdict."""
         return self.accepted / self.judged if self.judged else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's 95 % interval of the share."""
+        """Wilson's 95 % interval of `share`; None before the first verdict."""
         return wilson_interval(self.accepted, self.judged) if self.judged else None
 
     @property
@@ -79,7 +79,8 @@ class SampleTally:
 
     @property
     def squares(self) -> float | None:
-        """Sum of p q at the first position; if the target drafts for itself, the sum of the squared probabilities."""
+        """Sum of p q at the first position; if the target drafts for itself, the sum of the squared probabilities.
+        None before the first sample."""
         return _mean(self._squares)
 
 

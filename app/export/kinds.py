@@ -133,7 +133,7 @@ def export_session(
     answers = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
 
     def may_replace_others(existing: list[Path]) -> bool:
-        """Returns whether the existing files may be replaced. Asks only about files other than `path`, which the dialog confirmed."""
+        """Returns whether existing files may be replaced. Asks about all except `path`, which the dialog has confirmed."""
         others = [file for file in existing if file != path]
         return not others or may_replace(others)
 

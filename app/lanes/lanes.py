@@ -314,7 +314,7 @@ class Lanes(LaneView):
     # The cursor
 
     def place_at(self, point: QPointF) -> Place | None:
-        """Returns the place at a point of the viewport."""
+        """Returns the place at a point of the viewport; None if there is none."""
         found = self.field.at(point.x(), point.y())
         return None if found is None else self._place(*found)
 
@@ -333,12 +333,12 @@ class Lanes(LaneView):
         return WHOLE_LANE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
 
     def highlighted_slot(self, index: int) -> int | None:
-        """Returns the slot of the cursor's place, if it is in this lane."""
+        """Returns the slot of the cursor's place; None if the place is not in this lane."""
         place = self._in_lanes(self._shown)
         return self._slot(place) if place is not None and place.round == index else None
 
     def marked_slot(self, index: int) -> int | None:
-        """Returns the slot of the marked place, if one is in this lane."""
+        """Returns the slot of the marked place in this lane; None if there is none."""
         place = self._in_lanes(self.cursor_place.marks.get(index))
         return None if place is None else self._slot(place)
 

@@ -113,12 +113,12 @@ class PictureMenu(QObject):
     # Helpers.
 
     def _answer(self) -> Answer | None:
-        """Returns the shown answer if it has rounds to draw."""
+        """Returns the shown answer; None if there is none or it has no rounds to draw."""
         answer = self._shown.answer
         return answer if answer is not None and answer.rounds else None
 
     def _trace(self) -> Trace | None:
-        """Returns the trace that images are drawn from. It reads a file, which takes a while for a long answer."""
+        """Returns the trace that images are drawn from; None without an answer. Reads a file, which is slow for a long answer."""
         answer, session = self._answer(), self._chat.session
         return None if answer is None else pictures.trace_of(session.turns[self._shown.turn], session.plain_run(answer))
 
@@ -153,7 +153,7 @@ class PictureMenu(QObject):
         self._chat.say(f"Saved: {written}.", action=show_folder_action(path.parent))
 
     def _trace_or_note(self) -> Trace | None:
-        """Returns the trace; reports it if there is nothing to draw."""
+        """Returns the trace that images are drawn from; None, with a message to the user, if there is nothing to draw."""
         trace = self._trace()
         if trace is None:
             self._chat.say(NO_ANSWER)

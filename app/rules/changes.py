@@ -146,7 +146,7 @@ class ChangeModel(QAbstractListModel):
         return self._changes[index]
 
     def row_for(self, place: Place) -> int | None:
-        """Returns the row of a place, if it has one; found by binary search, since rows are in the order of rounds."""
+        """Returns the row of a place; None if it has none. A binary search finds it, since rows are in the order of rounds."""
         low, high = 0, len(self._changes)
         while low < high:
             middle = (low + high) // 2
@@ -277,7 +277,7 @@ class ChangeList(QListView):
         self.viewport().update()
 
     def place_of(self, index: Index) -> Place | None:
-        """Returns the place of the proposal in a row."""
+        """Returns the place of the proposal in a row; None if the index is invalid."""
         if not index.isValid():
             return None
         spot = self.changes.change_at(index.row()).spot

@@ -149,7 +149,7 @@ class RoundModel(QAbstractTableModel):
         return self._answer.rounds[self._order[row]]
 
     def row_of(self, index: int) -> int | None:
-        """Returns the row of a round."""
+        """Returns the row of a round; None if the table has no such round."""
         if not 0 <= index < len(self._order):
             return None
         if self._column == 0:
