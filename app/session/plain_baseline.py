@@ -67,9 +67,9 @@ def _question(request: Request) -> Request:
     """Returns the cache key of a request: only the fields that affect plain speed, everything else at its default.
 
     Drafter, rule, gamma and the size of trees do not affect a plain run. The seed decides which tokens are drawn, not what
-    drawing costs, and it differs for every answer. Temperature, filters and penalties cost time for every token. Stop texts and the
-    maximum length decide how far the text goes. Every token attends to all before it, so the conversation and the given beginning
-    count, too.
+    drawing costs, and it differs for every answer. Temperature, filters and penalties cost time for every token. Stop texts and
+    the maximum length decide how far the text goes. Every token attends to all before it, so the conversation and the given
+    beginning count, too.
     """
     anything = DecodingOptions()
     meaningless = ("rule", "gamma", "budget", "width", "seed")

@@ -200,9 +200,9 @@ def test_rows_and_cursor_point_at_each_other(qtbot: QtBot, open_table: Callable[
     cursor.pin(Place(1, 60, 0))
     assert table.currentIndex().row() == 60
     assert table.viewport().rect().contains(table.visualRect(table.currentIndex()).center())
-    assert table.rounds.lit == 60
+    assert table.rounds.highlighted == 60
     cursor.point(Place(0, 2))
-    assert table.rounds.lit is None, "another answer's round is not in this table"
+    assert table.rounds.highlighted is None, "another answer's round is not in this table"
     cursor.leave()
     table.setFocus()
     qtbot.keyClick(table, Qt.Key.Key_Down)
