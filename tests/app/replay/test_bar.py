@@ -303,7 +303,7 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
 
 def test_every_page_of_the_panel_follows(window: Window, trace: Path) -> None:
     for page in ("rounds", "charts", "table"):
-        window.chat.keep(panel_page=page)
+        window.chat.preferences.set(panel_page=page)
         window.replay_controller.open(trace)
         for shown in (5, 2, 0, 7):
             window.replay_controller.go_to(shown)
