@@ -15,11 +15,11 @@ from pytestqt.qtbot import QtBot
 from app.cli.entry import main
 from app.cli.terminal import RoundPainter, status_line
 from app.compare.comparison import Column, ColumnSetup
+from app.compare.round_strip import bar_of
 from app.compare.sample_tally import SampleTally
-from app.compare.time_strip import bar_of
 from app.export.kinds import formats
 from app.lanes.field import LaneField
-from app.lanes.geometry import chip_words, chips_of, lane_words
+from app.lanes.geometry import chip_text, chips_of, lane_text
 from app.panel.definitions import CHART_LINES, FORMULAS
 from app.replay.player import Replay
 from app.rules.page import RulesPage
@@ -28,8 +28,8 @@ from app.session.session import Answer, Session
 from app.session.settings import PANEL_PAGES
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, tab_separated
-from app.verdict.residual import left_after
-from app.verdict.verdict import judge, kept_before
+from app.verdict.residual import residual_after
+from app.verdict.verdict import judge, tokens_before
 from engine.exports.export import csv_texts, to_html, to_json, write
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import Spot
@@ -88,7 +88,7 @@ def test_a_session_has_the_text_and_the_figures_of_the_rounds(rule: Rule, seed: 
     for lines in CHART_LINES.values():
         assert "nan" not in " ".join(lines(answer, None))
     painter = RoundPainter(colours=False)
-    assert "".join(map(painter.paint, trace.rounds)) + painter.rest() == trace.text
+    assert "".join(map(painter.paint, trace.rounds)) + painter.flush() == trace.text
     line = status_line(answer.tally.summary, "length", 0.5, seed)
     assert f"alpha {answer.tally.summary.alpha:.2f} · tau {answer.tally.summary.tau:.2f}" in line
 
@@ -102,12 +102,12 @@ def test_the_card_of_every_token_is_about_its_own_position(rule: Rule, seed: int
             found = judge(answer, spot)
             assert found is not None and "None" not in found.text().replace("None of the", "")
             above = spot.at if spot.own else current.depths[spot.at] - 1
-            assert found.where.endswith(f"position {current.position + above:,}")
+            assert found.location.endswith(f"position {current.position + above:,}")
             marked = [entry.id for entry in (*found.target, *found.draft) if "in the text" in entry.marks]
             assert set(marked) <= {current.emitted[above].id if above < len(current.emitted) else None}
             beside = not spot.own and current.proposals[spot.at].status == "unjudged"
-            assert (kept_before(answer, spot) is None) is beside or answer.request is None
-            assert left_after(current, spot, False) == () or len(current.choices(above)) == 1
+            assert (tokens_before(answer, spot) is None) is beside or answer.request is None
+            assert residual_after(current, spot, False) == () or len(current.choices(above)) == 1
     assert judge(answer, Spot(0, False, len(answer.rounds[0].proposals))) is None
 
 
@@ -117,14 +117,14 @@ def test_where_a_token_of_a_tree_was_proposed() -> None:
     def where(*spot: Any) -> str:
         found = judge(answer, Spot(*spot))
         assert found is not None
-        return found.where
+        return found.location
 
     assert where(0, False, 0) == "round 1, choice 2 of 2 at depth 1, position 10"
     assert where(0, False, 2) == "round 1, choice 1 of 2 at depth 1, position 10"
     assert where(0, False, 5) == "round 1, choice 1 of 1 at depth 3, position 12"
     assert where(0, True, 1) == "round 1, in place of 2 choices, position 11"
     assert where(1, True, 1) == "round 2, after 1 accepted, position 11"
-    assert chip_words(SECOND_CHOICE, 3) == "“d” unjudged, choice 2 of 2 at depth 2"
+    assert chip_text(SECOND_CHOICE, 3) == "“d” unjudged, choice 2 of 2 at depth 2"
 
 
 @trees
@@ -135,9 +135,9 @@ def test_lanes_table_and_comparison_hold_every_proposal(rule: Rule, seed: int, t
     lanes.fit(440, 500, gutter=40, text_scale=1)
     for current in rounds:
         own = sum(token.origin != "accepted" for token in current.emitted)
-        assert len(chips_of(current)) == len(current.proposals) + own and lane_words(current)
+        assert len(chips_of(current)) == len(current.proposals) + own and lane_text(current)
         for slot, chip in enumerate(chips_of(current)):
-            assert lanes.slot_of(current.index, chip.proposal, chip.emitted) == slot and chip_words(current, slot)
+            assert lanes.slot_of(current.index, chip.proposal, chip.emitted) == slot and chip_text(current, slot)
         assert all(column.text(current) for column in COLUMNS if column.title != "Text")
         assert bar_of(current).counts == (current.accepted, current.rejected, current.unjudged)
     assert len(tab_separated(list(rounds)).splitlines()) == len(rounds) + 1
@@ -189,7 +189,7 @@ def test_the_page_and_the_command_say_why_a_tree_is_not_judged_again(
     page = RulesPage(ShownAnswer(session, cursor), cursor)
     qtbot.addWidget(page)
     page.refresh()
-    assert page.found.text() == TREE and not page.words.text() and not page.notes.text()
+    assert page.headline.text() == TREE and not page.details.text() and not page.notes.text()
     assert page.list.changes.rowCount() == 0 and page.gamma.count() == 1
     for again in ("gumbel", "rejection"):
         assert main(["rejudge", str(trace.path), "--rule", again]) == 1
@@ -202,7 +202,7 @@ def test_the_window_shows_trees_on_every_page(qtbot: QtBot, open_window: Callabl
     for rule in TREE_RULES:
         trace = trace_of(rule, SEEDS[0])
         window.replay_controller.show(trace)
-        window.replay_controller.go(len(trace.rounds))
+        window.replay_controller.go_to(len(trace.rounds))
         for name in PANEL_PAGES:
             window.panel.show_page(name)
             window.panel.refresh()
@@ -214,7 +214,7 @@ def test_the_window_shows_trees_on_every_page(qtbot: QtBot, open_window: Callabl
                         assert window.panel.pages[name].sections["positions"].chart.marker.value() == current.depths[at]
             window.grab()
         window.cursor_place.pin(None)
-        window.replay_controller.go(3)
+        window.replay_controller.go_to(3)
         window.grab()
         window.replay_controller.leave()
 
@@ -245,6 +245,6 @@ def test_a_damaged_tree_whose_parents_come_first_is_shown_without_a_traceback(tm
         for own, tokens in ((True, made.emitted), (False, made.proposals)):
             for at in range(len(tokens)):
                 assert judge(answer, Spot(0, own, at)) is not None
-        assert lane_words(made) and [chip_words(made, slot) for slot in range(len(chips_of(made)))]
+        assert lane_text(made) and [chip_text(made, slot) for slot in range(len(chips_of(made)))]
         assert to_html([trace]) and csv_texts([trace]) and to_json([trace])
         violations([made])

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from engine.lens.pieces import Spot, judged_at, pieces, place_of, where_proposed
-from engine.lens.rejudge import JUDGED_AGAIN, TREE, rejudge, rejudge_round, why_not
+from engine.lens.rejudge import JUDGED_AGAIN, TREE, refusal, rejudge, rejudge_round
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, first_choice
 from engine.lens.tally import Tally
-from engine.lens.token_reasons import decision, unknowns
+from engine.lens.token_reasons import decision, limitations
 from engine.types import Expected, Proposal, Round, Rule
 from engine.values.errors import DraftlightError
 from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_rounds
@@ -96,7 +96,7 @@ def test_a_bonus_follows_a_path_to_its_end() -> None:
 def test_only_a_branch_that_was_left_follows_text_that_is_not_there() -> None:
     made = replace(SECOND_CHOICE, proposals=tuple(replace(token, p=0.5, q=0.5) for token in SECOND_CHOICE.proposals))
     told = [
-        any("follows text that was rejected" in note for note in unknowns(made, Spot(0, False, at), False)) for at in range(6)
+        any("follows text that was rejected" in note for note in limitations(made, Spot(0, False, at), False)) for at in range(6)
     ]
     assert told == [False, False, False, False, True, True]
 
@@ -133,8 +133,8 @@ def test_a_tree_is_not_judged_again(recorded: Rule, rule: Rule) -> None:
     options = tree_options(recorded)
     rounds = tree_rounds(options)
     tree = next(current for current in rounds if current.is_tree)
-    assert why_not(options, rule) == "", "a budget alone may have drafted chains"
-    assert why_not(options, rule, rounds=rounds) == TREE and TREE.count("trace does not hold the draws") == 1
+    assert refusal(options, rule) == "", "a budget alone may have drafted chains"
+    assert refusal(options, rule, rounds=rounds) == TREE and TREE.count("trace does not hold the draws") == 1
     assert rejudge_round(tree, 1, rule).verdicts == () and not rejudge_round(tree, 1, rule).complete
     with pytest.raises(DraftlightError, match="A trace does not hold the draws"):
         rejudge(rounds, options, rule)
@@ -171,4 +171,4 @@ def test_every_token_of_a_tree_has_its_reason(rule: Rule) -> None:
             for greedy in (False, True):
                 words = decision(current, spot, greedy)
                 assert re.search(r"\w\.$|”\.$|\)\.$|\.$", words) and "None" not in words.replace("None of the", ""), words
-                assert all(note.endswith(".") for note in unknowns(current, spot, greedy))
+                assert all(note.endswith(".") for note in limitations(current, spot, greedy))
