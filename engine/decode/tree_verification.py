@@ -10,7 +10,7 @@ the nodes of the path are computed, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,11 +42,7 @@ class NodeVerdict(NamedTuple):
     chances: Sequence[float] = ()
 
 
-Decide = Callable[[int, Sequence[int]], NodeVerdict]
-"""Judges a node, given the ids of its children by rank."""
-
-
-class _Drawing:
+class _DrawComparison:
     """Compares the target's own draw at a node with its children: match, gumbel, and every rule at temperature 0."""
 
     def __init__(self, p: Distribution, tree: DraftTree, noise: RoundNoise, greedy: bool) -> None:
@@ -63,7 +59,7 @@ class _Drawing:
         return [] if self._drawn is None else list(self._drawn)
 
     def __call__(self, node: int, children: Sequence[int]) -> NodeVerdict:
-        """As in `Decide`."""
+        """Returns the verdict at a node, given the ids of its children by rank."""
         if self._drawn is None:
             draws, margins = self._noise.shared_at(self._p.row(node), self._depths[node : node + 1])
             at = 0
@@ -73,7 +69,7 @@ class _Drawing:
         return NodeVerdict(children.index(token) if token in children else None, token, margin)
 
 
-class _Rejecting:
+class _SiblingRejection:
     """Judges the children of a node by recursive rejection without replacement."""
 
     def __init__(self, p: Distribution, tree: DraftTree, noise: RoundNoise) -> None:
@@ -96,7 +92,7 @@ class _Rejecting:
         return [verdicts.accepted, verdicts.chances, *others]
 
     def __call__(self, node: int, children: Sequence[int]) -> NodeVerdict:
-        """As in `Decide`."""
+        """Returns the verdict at a node, given the ids of its children by rank."""
         depths = self._tree.shape.depths[node : node + 1]
         if not children:
             if self._judged is None:
@@ -163,24 +159,24 @@ class TreeVerification:
 
     Attributes:
         p: (nodes, vocab) the target's distributions after each node.
-        decide: judges a node once the arrays have been evaluated.
+        judge: judges a node, once the arrays have been evaluated.
     """
 
     p: Distribution
     tree: DraftTree
-    decide: _Drawing | _Rejecting
+    judge: _DrawComparison | _SiblingRejection
 
     @classmethod
     def of(cls, options: DecodingOptions, p: Distribution, tree: DraftTree, noise: RoundNoise) -> TreeVerification:
         """Judges a tree under the rule of `options`, which is not block."""
         greedy = options.temperature == 0
         if options.rule == "rejection" and not greedy:
-            return cls(p, tree, _Rejecting(p, tree, noise))
-        return cls(p, tree, _Drawing(p, tree, noise, greedy))
+            return cls(p, tree, _SiblingRejection(p, tree, noise))
+        return cls(p, tree, _DrawComparison(p, tree, noise, greedy))
 
     def arrays(self, analyse: bool) -> list[mx.array]:
         """Returns all arrays that the host reads."""
-        arrays = [self.tree.drafted, *self.decide.arrays]
+        arrays = [self.tree.drafted, *self.judge.arrays]
         if analyse:
             arrays += [array for array in (self.p.logits, self.p.unfiltered) if array is not None]
             arrays += [self.tree.q.logits] if isinstance(self.tree.q, Distribution) else []
@@ -192,7 +188,7 @@ class TreeVerification:
         path, verdicts = [0], list[NodeVerdict]()
         while True:
             children = shape.children[path[-1]]
-            verdicts.append(self.decide(path[-1], [ids[child - 1] for child in children]))
+            verdicts.append(self.judge(path[-1], [ids[child - 1] for child in children]))
             if (rank := verdicts[-1].rank) is None:
                 break
             path.append(children[rank])
@@ -215,7 +211,7 @@ class TreeVerification:
     def _judgement(self, verdicts: Sequence[NodeVerdict], path: Sequence[int], order: Sequence[int]) -> Judgement:
         """Returns the verdicts as arrays: draws and margins by depth, coins and chances by recorded proposal (NaN for none)."""
         accepted, token = mx.array(len(path) - 1), mx.array(verdicts[-1].token)
-        if isinstance(self.decide, _Drawing):
+        if isinstance(self.judge, _DrawComparison):
             margins = mx.array([verdict.margin for verdict in verdicts])
             draws = mx.array([verdict.token for verdict in verdicts], mx.int32)
             return Judgement(accepted, token, mx.zeros((0,)), draws=draws, margins=margins)
