@@ -22,8 +22,8 @@ from engine.machine import garbage
 from engine.machine.macos import Activity
 from engine.models import loading
 from engine.models.loaded import LoadedModel
-from engine.target.prompt_cache import make_prompt_cache, trim_to
-from engine.target.quantised_cache import make_quantised_cache
+from engine.target.prompt_cache import trim_to
+from engine.target.quantised_cache import empty_cache
 from engine.values.errors import DraftlightError
 
 
@@ -94,7 +94,7 @@ class Follower:
         if order.cache not in self._caches:
             assert self._loaded is not None
             model = self._loaded.model
-            new_cache = make_quantised_cache(model, order.bits, self._loaded.name) if order.bits else make_prompt_cache(model)
+            new_cache = empty_cache(model, order.bits or None, self._loaded.name)
             self._caches[order.cache], self._texts[order.cache] = new_cache, []
         cache, text = self._caches[order.cache], self._texts[order.cache]
         if order.start < len(text):

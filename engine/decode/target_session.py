@@ -14,7 +14,7 @@ from engine.models.loaded import LoadedModel
 from engine.target import prompt_cache as caches
 from engine.target.interface import PromptCache, SplitTarget, TargetModel
 from engine.target.layer_taps import Taps, tap
-from engine.target.quantised_cache import make_quantised_cache
+from engine.target.quantised_cache import empty_cache
 from engine.target.tree_pass import TreeRows, keep_path, tree_pass
 
 
@@ -52,12 +52,7 @@ class TargetSession:
     def __init__(self, target: LoadedModel | TargetModel, cache: PromptCache | None, kv_bits: int | None, clock: Clock) -> None:
         self._target = target
         name, self._model = (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)
-        if cache is not None:
-            self._cache = cache
-        elif kv_bits is None:
-            self._cache = caches.make_prompt_cache(self._model)
-        else:
-            self._cache = make_quantised_cache(self._model, kv_bits, name)
+        self._cache = empty_cache(self._model, kv_bits, name) if cache is None else cache
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
         self._prefetched: mx.array | None = None  # (1, vocab) logits

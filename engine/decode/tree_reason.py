@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
-from engine.target import prompt_cache as caches
-from engine.target.interface import PromptCache, TargetModel
-from engine.target.quantised_cache import make_quantised_cache
+from engine.target.interface import TargetModel
+from engine.target.quantised_cache import empty_cache
 from engine.target.tree_pass import tree_check
 from engine.types import DecodingOptions
 
@@ -30,11 +29,5 @@ def chains_reason(options: DecodingOptions, drafter: Drafter | None, target: Loa
 
 def target_tree_reason(target: LoadedModel | TargetModel, kv_bits: int | None) -> str:
     """Returns why a target cannot read trees, as the end of a sentence; empty if it can."""
-    model = target.model if isinstance(target, LoadedModel) else target
-    name = target.name if isinstance(target, LoadedModel) else "The model"
-
-    def make_cache() -> PromptCache:
-        """Returns an empty cache, as `TargetSession` makes it."""
-        return caches.make_prompt_cache(model) if kv_bits is None else make_quantised_cache(model, kv_bits, name)
-
-    return tree_check(model, make_cache, caches.logits_width(model), kv_bits).reason
+    model, name = (target.model, target.name) if isinstance(target, LoadedModel) else (target, "The model")
+    return tree_check(model, lambda: empty_cache(model, kv_bits, name), kv_bits).reason

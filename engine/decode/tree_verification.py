@@ -78,10 +78,10 @@ class _SiblingRejection:
         self._ranks = max(map(len, tree.shape.children))
         self._judged: tuple[SiblingVerdicts, mx.array, mx.array, mx.array] | None = None
         if not p.is_known:
-            verdicts = self._verdicts(self._inner)
+            verdicts, coins = self._verdicts(self._inner)
             depths = [tree.shape.depths[node] for node in self._inner]
             corrections = noise.residual_at(Distribution.from_probabilities(verdicts.residual), depths)
-            self._judged = verdicts, self._coins(self._inner), corrections, noise.shared_at(p, tree.shape.depths)[0]
+            self._judged = verdicts, coins, corrections, noise.shared_at(p, tree.shape.depths)[0]
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -99,7 +99,7 @@ class _SiblingRejection:
                 return NodeVerdict(None, int(np.asarray(self._noise.shared_at(self._p.row(node), depths)[0])[0]))
             return NodeVerdict(None, int(np.asarray(self._judged[3])[node]))
         if self._judged is None:
-            verdicts, coins, at = self._verdicts([node]), self._coins([node]), 0
+            (verdicts, coins), at = self._verdicts([node]), 0
         else:
             verdicts, coins, at = self._judged[0], self._judged[1], self._inner.index(node)
         rank = int(np.asarray(verdicts.accepted)[at])
@@ -117,23 +117,22 @@ class _SiblingRejection:
             token = int(np.asarray(self._judged[2])[at])
         return NodeVerdict(None, token, None, *judged)
 
-    def _coins(self, nodes: Sequence[int]) -> mx.array:
-        return self._noise.rank_coins([self._tree.shape.depths[node] for node in nodes], self._ranks)
-
-    def _verdicts(self, nodes: Sequence[int]) -> SiblingVerdicts:
-        """Returns the verdicts on the children of some nodes, in the lazy graph."""
+    def _verdicts(self, nodes: Sequence[int]) -> tuple[SiblingVerdicts, mx.array]:
+        """Returns the verdicts on the children of some nodes, in the lazy graph, and the (nodes, ranks) coins."""
         tree, shape = self._tree, self._tree.shape
         places = [[child - 1 for child in shape.children[node]] for node in nodes]
         padded = mx.array([[*at, *[0] * (self._ranks - len(at))] for at in places])
         placed = [[rank < len(at) and tree.is_copied(at[rank]) for rank in range(self._ranks)] for at in places]
-        return reject_siblings(
+        coins = self._noise.rank_coins([shape.depths[node] for node in nodes], self._ranks)
+        verdicts = reject_siblings(
             self._probabilities(self._p, nodes),
             self._draft_probabilities(nodes),
             tree.drafted[padded],
             mx.array([len(at) for at in places]),
             mx.array(placed),
-            self._coins(nodes),
+            coins,
         )
+        return verdicts, coins
 
     @staticmethod
     def _probabilities(rows: Distribution, indexes: Sequence[int]) -> mx.array:

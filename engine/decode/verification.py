@@ -125,12 +125,9 @@ class HostVerifier(Verifier):
     def evaluated(
         self, options: DecodingOptions, verification: Verification | TreeVerification, position: int, noise: RoundNoise
     ) -> EvaluatedRound:
-        """Adds the noise and rows from which the analysis draws for other rules."""
-        if isinstance(verification, TreeVerification):
-            return verification.evaluated(options, position)
-        proposals = verification.proposals
-        if proposals is not None and self._analyse:
-            others = later_draws(options.rule, proposals, verification.judgement, noise, self._shaper.greedy)
+        """Adds the noise and rows from which the analysis of a chain draws for other rules."""
+        if isinstance(verification, Verification) and verification.proposals is not None and self._analyse:
+            others = later_draws(options.rule, verification.proposals, verification.judgement, noise, self._shaper.greedy)
             verification = replace(verification, others=others)
         return super().evaluated(options, verification, position, noise)
 

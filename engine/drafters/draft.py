@@ -13,8 +13,8 @@ from engine.machine.host import on_host
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import OneHot
 from engine.target.interface import TargetModel
-from engine.target.tree_shape import TreeShape
 from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
+from engine.values.tree_shape import TreeShape
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DraftTree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each node follows the one before it."""
+        """Whether it was made as a chain, with a row of `q` for each proposal. A tree may happen to have the shape of one."""
         return not self.q_nodes
 
     @property
@@ -106,14 +106,12 @@ class DrafterCapabilities:
         copies: True if it may know before a round which tokens it would copy (`Drafter.estimates`).
         sets_own_length: True if it decides itself how many tokens to propose, by asking the sampler after each sampled token.
         hidden_layers: layers of the target whose outputs it reads, counted from 0; -1 is the first one's input.
-        grows_trees: True if it can propose several tokens for one position.
     """
 
     samples: bool
     copies: bool = False
     sets_own_length: bool = False
     hidden_layers: tuple[int, ...] = ()
-    grows_trees: bool = False
 
 
 @dataclass(frozen=True)

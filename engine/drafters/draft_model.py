@@ -31,8 +31,8 @@ from engine.target.prompt_cache import (
 )
 from engine.target.quantised_cache import make_quantised_cache
 from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
-from engine.target.tree_shape import likeliest_tree
 from engine.values.errors import DraftlightError
+from engine.values.tree_shape import likeliest_tree
 
 
 class DraftModel(Drafter):
@@ -47,7 +47,7 @@ class DraftModel(Drafter):
         DraftlightError: the model's cache cannot be rolled back.
     """
 
-    capabilities = DrafterCapabilities(samples=True, sets_own_length=True, grows_trees=True)
+    capabilities = DrafterCapabilities(samples=True, sets_own_length=True)
 
     def __init__(self, model: LoadedModel | TargetModel, name: str = "", target_ids: mx.array | None = None) -> None:
         self._target_ids = target_ids
@@ -108,7 +108,7 @@ class DraftModel(Drafter):
         return True
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`; a lazy chain of steps, unless the policy may end it, or a tree."""
+        """Proposes a tree if the plan allows siblings, else a chain. A chain stays lazy unless the policy may end it early."""
         limit = min(plan.length, sampler.remaining)
         if self._context_length is not None:
             limit = min(limit, self._context_length - len(self._committed))
@@ -153,8 +153,8 @@ class DraftModel(Drafter):
         return tree_pass(self._known, self._cache, growing.tokens(nodes), TreeRows(depths, visible), self._model)
 
     def tree_reason(self) -> str:
-        """As in `Drafter`: the model must be able to read a tree. The first call reads a small one and its paths."""
-        return tree_check(self._model, self._empty_cache, logits_width(self._model), self._kv_bits).reason
+        """Returns why the model cannot read a tree; empty if it can. The first call reads a small tree and its paths."""
+        return tree_check(self._model, self._empty_cache, self._kv_bits).reason
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. Accepted drafted tokens stay in the cache."""

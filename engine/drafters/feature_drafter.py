@@ -11,7 +11,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.drafters.base import Drafter, Proceed, always, reading
 from engine.drafters.draft import DraftContext, DrafterCapabilities, Estimate
-from engine.drafters.lookup import Lookup, Odds
+from engine.drafters.lookup import CopySource
 from engine.machine.host import on_host
 from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
@@ -88,7 +88,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self.name = name
         self.capabilities = DrafterCapabilities(True, copies, True, tuple(model.config.taps))
         self._statistics: DrafterStatistics | None = None
-        self._lookup = Lookup() if copies else None
+        self._may_copy = copies
         self._model, self._cache_count = model, caches
         self._never_copied: frozenset[int] = frozenset()
         """Marks between turns: they occur in every conversation and in no answer."""
@@ -104,9 +104,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._buffered: list[mx.array] = []  # raw rows after those, to be fused together when needed
         self._rows = 0
         self._queued: Queued | None = None
-        self._odds = Odds()
-        if self._lookup is not None:
-            self._lookup.restart(())
+        self._source = CopySource(()) if self._may_copy else None
 
     def _bind(self, target: LoadedModel | TargetModel) -> TargetModel:
         if isinstance(target, LoadedModel):
@@ -135,9 +133,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._committed = list(tokens)
         self._keep_rows(max(0, min(self._rows, shared, len(tokens) - 1)))
         self._trim(max(0, min(self._rows, shared - 1)))  # keys and values of a row also depend on the token after it
-        self._odds = Odds()
-        if self._lookup is not None:
-            self._lookup.restart(tokens)
+        self._source = CopySource(tokens) if self._may_copy else None
         if self._is_full or self._rows >= context.read:
             return True
         taps = tap(target, self.capabilities.hidden_layers)
@@ -164,18 +160,17 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     def _copy_after(self, drafted: Sequence[int] | None) -> tuple[int | None, float]:
         """Returns the token that followed an earlier occurrence of the latest tokens, `drafted` included, and the share of
         correct copies after such a match; None if there is no match."""
-        if self._lookup is None or drafted is None:
+        if self._source is None or drafted is None:
             return None, 0.0
-        match, start, places = self._lookup.match(drafted)
+        copied, share, statistics = self._source.first(drafted)
         if not drafted:
-            self._statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
-        copied = self._lookup.copied(start, 1)[0] if match else None
-        return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
+            self._statistics = statistics
+        return (None, 0.0) if copied in self._never_copied else (copied, share)
 
     def _with_drafted(self, drafted: list[int] | None, token: mx.array, is_known: bool) -> list[int] | None:
         """Returns the ids drafted so far, for `_copy_after`, with one more. Returns None once a token has not been evaluated: if
         the chain stays in the lazy graph, reading it would be a synchronisation."""
-        if drafted is None or not is_known or self._lookup is None:
+        if drafted is None or not is_known or self._source is None:
             return None
         return [*drafted, *np.asarray(token).tolist()]
 
@@ -222,19 +217,10 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._forget_drafts()
         follows = self._rows == len(self._committed) - 1
         self._committed.extend(tokens)
-        self._learn(tokens)
+        if self._source is not None:
+            self._source.extend(tokens)
         if hidden_states is not None and len(tokens) and follows:
             self._add(hidden_states)
-
-    def _learn(self, tokens: Sequence[int]) -> None:
-        """Compares the target's tokens with the copies that would have been proposed, and updates the odds."""
-        if self._lookup is None:
-            return
-        for token in tokens:
-            match, start, _ = self._lookup.match()
-            if match:
-                self._odds.learn(match, self._lookup.copied(start, 1)[0] == token)
-            self._lookup.extend((token,))
 
     def finish(self) -> None:
         """As in `Drafter`."""

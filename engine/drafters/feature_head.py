@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -22,8 +21,8 @@ from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
 from engine.target.layer_taps import embedding_of
 from engine.target.prompt_cache import trim_to
-from engine.target.tree_shape import likeliest_tree
 from engine.values.drafter_kinds import HEAD
+from engine.values.tree_shape import likeliest_tree
 
 
 class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
@@ -60,7 +59,6 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     ) -> None:
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
         super().__init__(self._head, 1, target, name, copies)
-        self.capabilities = replace(self.capabilities, grows_trees=True)
 
     def _bind_modules(self, model: TargetModel) -> None:
         self._embedding = embedding_of(model)
@@ -72,7 +70,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     # Rounds
 
     def tree_reason(self) -> str:
-        """As in `Drafter`: it can."""
+        """Returns an empty reason: a head can always propose trees."""
         return ""
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
@@ -144,26 +142,20 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             features: (nodes, hidden) of the nodes before them. held: nodes that the cache holds behind the committed rows.
         """
         shape, newest = growing.shape, self._rows - 1
-        depths = np.array(shape.depths)[list(nodes)]
-        embedding = self._embedding(growing.tokens(nodes)).astype(features.dtype)
-        queries, keys, values = self._head.project(features[None], embedding[None], mx.array(newest + depths, mx.int32))
-        keys, values = self._cache.update_and_fetch(keys, values)
+        positions = mx.array(newest + np.array(shape.depths)[list(nodes)], mx.int32)
         visible = shape.visible[np.ix_(nodes, [*held, *nodes])]
-        before = np.ones((len(nodes), keys.shape[2] - visible.shape[1]), np.bool_)
-        mask = mx.array(np.concatenate([before, visible], axis=1))
-        scale = self._head.config.head_size**-0.5
-        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
-        after: mx.array = self._head.layer_output(features[None], attended)[0]
+        before = np.ones((len(nodes), newest + 1), np.bool_)
+        after = self._step(features, growing.tokens(nodes), positions, mx.array(np.concatenate([before, visible], axis=1)))
         return after, self._head.logits(after)
 
     def _copies_after(self, limit: int) -> tuple[list[int], list[float]]:
         """Returns at most `limit` ids that followed the latest tokens earlier, and for each the probability that it is right if
         those before it are."""
-        if self._copy_after(())[0] is None or self._lookup is None:
+        if self._copy_after(())[0] is None or self._source is None:
             return [], []
-        match, start, _ = self._lookup.match()
-        copied = list(itertools.takewhile(lambda token: token not in self._never_copied, self._lookup.copied(start, limit)))
-        return copied, [self._odds.of(match + place) for place in range(len(copied))]
+        found, chances = self._source.find(limit)
+        copied = list(itertools.takewhile(lambda token: token not in self._never_copied, found))
+        return copied, chances[: len(copied)]
 
     def prefetch(self) -> None:
         """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""
@@ -183,9 +175,9 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         _, keys, values = self._project(feature, mx.array(self._committed[start + 1 : rows + 1]), start)
         self._cache.update_and_fetch(keys, values)
 
-    def _project(self, feature: mx.array, tokens: mx.array, start: int) -> tuple[mx.array, mx.array, mx.array]:
-        """Returns queries, keys and values of rows from `start` on, from features (rows, hidden) and the tokens after them
-        (rows,)."""
+    def _project(self, feature: mx.array, tokens: mx.array, start: int | mx.array) -> tuple[mx.array, mx.array, mx.array]:
+        """Returns queries, keys and values of rows from features (rows, hidden) and the tokens after them (rows,). `start`: the
+        position of the first row, or the (rows,) positions of all."""
         embedding = self._embedding(tokens).astype(feature.dtype)
         return self._head.project(feature[None], embedding[None], start)
 
@@ -203,11 +195,21 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     def _attend(self, feature: mx.array, token: mx.array, start: int) -> tuple[mx.array, mx.array]:
         """Runs one step: returns the head's feature (1, hidden) for position start + 1, and logits (columns,) for the token at
         start + 2."""
-        queries, keys, values = self._project(feature, token, start)
-        keys, values = self._cache.update_and_fetch(keys, values)
-        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self._head.config.head_size**-0.5)
-        after: mx.array = self._head.layer_output(feature[None], attended)[0]
+        after = self._step(feature, token, start)
         return after, self._head.logits(after[-1])
+
+    def _step(self, features: mx.array, tokens: mx.array, start: int | mx.array, mask: mx.array | None = None) -> mx.array:
+        """Returns the head's features (rows, hidden) after some rows, which it adds to the cache. Arguments as in `_project`.
+
+        Args:
+            mask: (rows, rows in the cache) bool; None for all.
+        """
+        queries, keys, values = self._project(features, tokens, start)
+        keys, values = self._cache.update_and_fetch(keys, values)
+        scale = self._head.config.head_size**-0.5
+        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+        after: mx.array = self._head.layer_output(features[None], attended)[0]
+        return after
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:

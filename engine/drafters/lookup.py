@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from engine.types import MAX_GAMMA
+from engine.types import MAX_GAMMA, DrafterStatistics
 
 MATCH_STEPS = (1, 2, 3, 4, 6, 9, 14, 22)
 PRIOR_ODDS = (0.20, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.96)
@@ -133,6 +133,13 @@ class CopySource:
         self._lookup = Lookup()
         self._lookup.restart(tokens)
         self._odds = Odds()
+
+    def first(self, drafted: Sequence[int] = ()) -> tuple[int | None, float, DrafterStatistics]:
+        """Returns the token that followed an earlier occurrence of the latest tokens, `drafted` included, the probability that it
+        is right, and the statistics of the search; None and 0 if there is no match."""
+        match, start, places = self._lookup.match(drafted)
+        statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
+        return (self._lookup.copied(start, 1)[0], self._odds.of(match), statistics) if match else (None, 0.0, statistics)
 
     def find(self, limit: int) -> tuple[list[int], list[float]]:
         """Returns at most `limit` ids that may follow the text, and for each the probability that it is right if those before it

@@ -12,8 +12,8 @@ from engine.acceptance import RoundNoise, likeliest
 from engine.drafters.draft import Draft, DraftPlan, DraftTree
 from engine.machine.host import computes_on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
-from engine.target.tree_shape import TreeShape
 from engine.types import DrafterStatistics, Rule
+from engine.values.tree_shape import TreeShape
 
 
 class Expansion(Protocol):
@@ -174,7 +174,7 @@ class TreeSampler:
     Args:
         shaper, rule, noise, history, vocab_size: as in `Sampler`.
         shape: parents of the nodes.
-        copies: ids of nodes that are proposed without sampling, by node: first children, along one path from the root.
+        copies: ids of the nodes that are proposed without sampling, by node. They are a path from the root.
     """
 
     def __init__(

@@ -11,7 +11,6 @@ replacement (Kool, van Hoof and Welling 2019).
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from functools import cache
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.rounds.theory import checked_rows
+from engine.values.tree_shape import likeliest_tree
 
 Floats = NDArray[np.float64]
 
@@ -120,14 +120,14 @@ def expected_tokens(parents: Sequence[int], chances: Sequence[float]) -> float:
     return 1.0 + math.fsum(accepted)
 
 
-class TreeShape(NamedTuple):
+class RankedTree(NamedTuple):
     """The arguments of `expected_tokens`: `expected_tokens(*shape)` is the expected number of tokens."""
 
     parents: list[int]
     chances: list[float]
 
 
-def optimal_tree(rank_chances: Sequence[float], budget: int, depth: int) -> TreeShape:
+def optimal_tree(rank_chances: Sequence[float], budget: int, depth: int) -> RankedTree:
     """Returns a tree with the largest expected number of tokens among all trees of at most `budget` nodes and `depth` levels.
 
     The child of rank r is right with probability rank_chances[r], whatever its ancestors are. So a node's probability is the
@@ -146,21 +146,8 @@ def optimal_tree(rank_chances: Sequence[float], budget: int, depth: int) -> Tree
     if any(not chance >= 0.0 for chance in rank_chances) or sum(rank_chances) > 1.0 + 1e-9:
         raise ValueError("the chances of the ranks must be probabilities with a sum of at most 1")
     ranks = sorted((chance for chance in rank_chances if chance > 0.0), reverse=True)
-    shape = TreeShape([], [])
-    # Candidates: (-probability, order of entry, parent, rank, depth of the parent). The next rank enters after its elder sibling.
-    waiting = [(-ranks[0], 0, -1, 0, 0)] if ranks and depth else []
-    entered = 1
-    while waiting and len(shape.parents) < budget:
-        negative, _, parent, rank, level = heapq.heappop(waiting)
-        node = len(shape.parents)
-        shape.parents.append(parent)
-        shape.chances.append(ranks[rank])
-        if rank + 1 < len(ranks):
-            heapq.heappush(waiting, (negative / ranks[rank] * ranks[rank + 1], entered, parent, rank + 1, level))
-        if level + 1 < depth:
-            heapq.heappush(waiting, (negative * ranks[0], entered + 1, node, 0, level + 1))
-        entered += 2
-    return shape
+    shape, _ = likeliest_tree(budget, depth, len(ranks), rank_chances=ranks)
+    return RankedTree([parent - 1 for parent in shape.parents], [ranks[rank] for rank in shape.ranks[1:]])
 
 
 class TreeBound(NamedTuple):

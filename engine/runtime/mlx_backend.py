@@ -90,7 +90,7 @@ class MlxBackend:
         return self._models.load(name, progress, make_room=make_room)
 
     def release(self) -> None:
-        """As in `Backend`. The target is freed when nothing else references it and `finish_and_free` is called."""
+        """Drops the references to the target. It is freed once nothing else refers to it and `finish_and_free` is called."""
         self._target = ("", None)
         self._costs = (None, MachineCosts())
 
@@ -302,11 +302,9 @@ class MlxBackend:
 
     def make_cache(self, target: LoadedModel, kv_bits: int | None = None) -> PromptCache:
         """As in `Backend`: one entry per layer, made by the model itself or by mlx-lm."""
-        if kv_bits is None:
-            return self._cache.make_prompt_cache(target.model)
-        from engine.target.quantised_cache import make_quantised_cache
+        from engine.target.quantised_cache import empty_cache
 
-        return make_quantised_cache(target.model, kv_bits, target.name)
+        return empty_cache(target.model, kv_bits, target.name)
 
     def cache_length(self, cache: PromptCache) -> int | None:
         """As in `Backend`, by `engine.target.prompt_cache`."""
@@ -325,7 +323,7 @@ class MlxBackend:
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def chains_reason(self, target: LoadedModel, drafter: Drafter | None, options: DecodingOptions) -> str:
-        """As in `Backend`."""
+        """Returns why chains are drafted instead of trees, see `engine.decode.tree_reason`."""
         from engine.decode.tree_reason import chains_reason
 
         return chains_reason(options, drafter, target)

@@ -319,7 +319,7 @@ class HostDistribution(Distribution):
     def first_draws(
         self, source: NoiseSource, positions: Sequence[int], domain: str, round_position: int, count: int
     ) -> mx.array:
-        """As in `Distribution`."""
+        """Returns what `Distribution.first_draws` does, from one search a row instead of a draw for each rank."""
         found = [
             source.first_draws(row.logits, self.inverse_temperature, place, domain, round_position, count)
             for row, place in zip(self._rows, positions, strict=True)

@@ -44,6 +44,11 @@ class QuantisedChunkCache(_Quantised, ChunkCache):
     """Quantised chunks."""
 
 
+def empty_cache(model: Any, bits: int | None, name: str) -> PromptCache:
+    """Returns an empty cache of `bits` bits, or of full precision if that is None. `name`, errors: see `make_quantised_cache`."""
+    return make_prompt_cache(model) if bits is None else make_quantised_cache(model, bits, name)
+
+
 def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
     """Returns an empty cache of `bits` bits. `name`: of the model, for messages.
 

@@ -23,9 +23,9 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache
 from numpy.typing import NDArray
 
 from engine.target.interface import PromptCache, SplitTarget
-from engine.target.prompt_cache import leaves_of, read_prompt, trim_to, watch
-from engine.target.tree_shape import TreeShape
+from engine.target.prompt_cache import leaves_of, logits_width, read_prompt, trim_to, watch
 from engine.target.window_cache import ChunkCache, WindowCache
+from engine.values.tree_shape import TreeShape
 
 ROPE_NAMES = ("rope", "rotary_emb")
 """Attributes under which mlx-lm's attention layers have their rotary embedding."""
@@ -189,7 +189,7 @@ def structural_reason(model: Any, cache: Sequence[Any]) -> str:
     return ""
 
 
-def check_trees(model: Any, make_cache: Callable[[], PromptCache], vocab_size: int) -> TreeCheck:
+def check_trees(model: Any, make_cache: Callable[[], PromptCache]) -> TreeCheck:
     """Compares a small tree with its paths, and what follows a kept path with the same text read anew.
 
     Args:
@@ -198,13 +198,13 @@ def check_trees(model: Any, make_cache: Callable[[], PromptCache], vocab_size: i
     try:
         if reason := structural_reason(model, make_cache()):
             return TreeCheck(reason)
-        return _compared(model, make_cache, vocab_size)
+        return _compared(model, make_cache)
     except Exception as error:  # a model that cannot take such a mask or position may raise anything
         return TreeCheck(f"it refuses to read one ({error})")
 
 
-def _compared(model: Any, make_cache: Callable[[], PromptCache], vocab_size: int) -> TreeCheck:
-    ids = [3 + 7 * index % max(1, vocab_size - 3) for index in range(CHECKED_TEXT + CHECKED.size + 3)]
+def _compared(model: Any, make_cache: Callable[[], PromptCache]) -> TreeCheck:
+    ids = [3 + 7 * index % max(1, logits_width(model) - 3) for index in range(CHECKED_TEXT + CHECKED.size + 3)]
     text, nodes, after = ids[:CHECKED_TEXT], ids[CHECKED_TEXT:-2], mx.array(ids[-2:])
 
     def fresh() -> PromptCache:
@@ -241,9 +241,9 @@ def _compared(model: Any, make_cache: Callable[[], PromptCache], vocab_size: int
     return TreeCheck("", difference, rounding)
 
 
-def tree_check(model: Any, make_cache: Callable[[], PromptCache], vocab_size: int, kind: object) -> TreeCheck:
+def tree_check(model: Any, make_cache: Callable[[], PromptCache], kind: object) -> TreeCheck:
     """Returns the result of `check_trees`, which is kept with the model. `kind`: of the cache, such as its number of bits."""
     kept: dict[object, TreeCheck] = model.__dict__.setdefault(_KEPT_AS, {})
     if kind not in kept:
-        kept[kind] = check_trees(model, make_cache, vocab_size)
+        kept[kind] = check_trees(model, make_cache)
     return kept[kind]

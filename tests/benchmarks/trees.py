@@ -32,10 +32,10 @@ from engine.models.loading import load
 from engine.rounds import near_ties
 from engine.target import prompt_cache as caches
 from engine.target.tree_pass import TreeRows, tree_pass
-from engine.target.tree_shape import likeliest_tree
 from engine.types import Emitted
 from engine.values.drafter_kinds import SMALL_DRAFT
 from engine.values.statistics import student_quantile
+from engine.values.tree_shape import likeliest_tree
 from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
 
 ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -166,7 +166,7 @@ def main() -> int:
     if "costs" in asked.parts:
         costs(target, prompt_tokens(target, prompts[0]), asked.repeats)
     drafter = make_drafter(asked.drafter, target)
-    assert drafter is not None and drafter.capabilities.grows_trees
+    assert drafter is not None and not drafter.tree_reason()
     sound = "texts" not in asked.parts or texts(target, drafter, prompts, asked)
     if "gain" in asked.parts:
         gain(target, drafter, prompts, asked)

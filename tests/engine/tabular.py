@@ -65,7 +65,7 @@ class TreeModel(TabularModel):
     it in view."""
 
     def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """As in `TabularModel`."""
+        """Returns (1, rows, vocab) logits after each of (1, rows) tokens."""
         assert cache is not None
         rows = tokens.shape[1]
         mask = cache[0].make_mask(rows, window_size=None, return_array=True)

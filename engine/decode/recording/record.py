@@ -61,9 +61,9 @@ class EvaluatedRound:
     @property
     def has_rejected(self) -> bool:
         """Whether something was proposed for the position after the accepted proposals."""
-        if self.accepted >= len(self.drafted) or self.walked is None or self.order is None or self.proposals is None:
-            return self.accepted < len(self.drafted)
-        return self.proposals.shape.parents[self.order[self.accepted] - 1] == self.walked[-1]
+        if self.accepted == len(self.drafted) or self.proposals is None:
+            return False
+        return self.proposals.shape.parents[self.nodes[self.accepted] - 1] == self.path[-1]
 
     @property
     def emitted(self) -> list[int]:

@@ -31,8 +31,8 @@ from engine.drafters.lookup import CopySource
 from engine.drafters.ngram import NGram
 from engine.rounds.codec import round_to_json
 from engine.target.distribution import OneHot
-from engine.target.tree_shape import TreeShape
 from engine.types import DecodingOptions, Round
+from engine.values.tree_shape import TreeShape
 from tests.crossings import crossed
 from tests.engine.small_models import PROMPT, tiny_llama, tiny_sliding_window
 from tests.engine.statistics import FALSE_ALARM

@@ -15,8 +15,8 @@ from engine.target import prompt_cache as caches
 from engine.target import tree_pass
 from engine.target.quantised_cache import make_quantised_cache
 from engine.target.tree_pass import CHECKED, TreeCheck, TreeRows, check_trees, keep_path, tree_check
-from engine.target.tree_shape import TreeShape
-from tests.engine.families import NOT_BUILT, VOCAB, architectures, tiny
+from engine.values.tree_shape import TreeShape
+from tests.engine.families import NOT_BUILT, architectures, tiny
 from tests.engine.small_models import tiny_llama
 
 RECURRENT = frozenset(
@@ -36,7 +36,7 @@ def checked(name: str, bits: int | None = None) -> TreeCheck:
     def make() -> Any:
         return caches.make_prompt_cache(model) if bits is None else make_quantised_cache(model, bits, name)
 
-    return check_trees(model, make, VOCAB)
+    return check_trees(model, make)
 
 
 def expected_reason(name: str) -> str:
@@ -175,10 +175,10 @@ def test_a_model_is_checked_once_for_each_kind_of_cache() -> None:
         calls.append(None)
         return caches.make_prompt_cache(model)
 
-    first = tree_check(model, make, VOCAB, None)
+    first = tree_check(model, make, None)
     count = len(calls)
-    assert tree_check(model, make, VOCAB, None) is first and len(calls) == count
-    tree_check(model, make, VOCAB, 8)
+    assert tree_check(model, make, None) is first and len(calls) == count
+    tree_check(model, make, 8)
     assert len(calls) > count
 
 
@@ -190,4 +190,4 @@ def test_a_model_that_refuses_the_pass_gets_chains_with_the_reason() -> None:
             raise ValueError("no such mask")
 
     refusing = Refusing()
-    assert "no such mask" in check_trees(refusing, lambda: caches.make_prompt_cache(refusing), VOCAB).reason
+    assert "no such mask" in check_trees(refusing, lambda: caches.make_prompt_cache(refusing)).reason

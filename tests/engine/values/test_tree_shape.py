@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from engine.target.tree_shape import TreeShape, likeliest_tree
+from engine.values.tree_shape import TreeShape, likeliest_tree
 
 EXAMPLE = TreeShape((0, 0, 1, 1, 3))
 
