@@ -106,7 +106,7 @@ def test_the_contracts_hold(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What is said of the code with all violations in it, each in a module of its own."""
+    """Returns the linter's output for a copy of the code that contains all violations, each in a module of its own."""
     folder = tmp_path_factory.mktemp("planted")
     copy_of_the_code(folder)
     for files, *_ in VIOLATIONS.values():

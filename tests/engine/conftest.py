@@ -1,4 +1,4 @@
-"""What several of the engine's tests ask for."""
+"""Fixtures that several of the engine's tests share."""
 
 from __future__ import annotations
 

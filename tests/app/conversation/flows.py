@@ -1,4 +1,4 @@
-"""What several tests ask of a flow and of a text as a whole."""
+"""Reads properties of a flow and of a whole text, for several tests."""
 
 from __future__ import annotations
 

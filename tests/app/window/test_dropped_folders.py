@@ -57,7 +57,7 @@ def repository(folder: Path, name: str, model: Path) -> Path:
 
 
 def with_one_model(kind: str, folder: Path) -> tuple[Path, Path]:
-    """What is dropped, and the model in it."""
+    """Returns the path to drop, and the path of the model inside it."""
     made = folder / "tiny"
     if "adapter" in kind:
         made.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What is said about the tokens of a tree, where they are shown, and that a tree is not judged again."""
+"""Sentences about the tokens of a tree, their places in the text, and the refusal to judge a tree again."""
 
 from __future__ import annotations
 
