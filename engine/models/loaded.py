@@ -28,7 +28,6 @@ class LoadedModel:
         sampling: the publisher's recommended sampling settings, as far as the files state them.
         form: text that describes how the weights of a GGUF file are stored; empty for other files.
         target_ids: (K,) int32 for a trimmed head: the target token of each column of the logits; else None.
-        target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
 
     model: TargetModel = field(repr=False)
