@@ -1,0 +1,369 @@
+"""Tiny checkpoints with MTP heads: per family the published config.json and tensor names, and every packaging seen in public.
+
+The weights follow from `SEED` and the tensors' names (`seeded_weights`). `tests/references/mtp` holds logits of other
+implementations for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.engine import seeded_weights
+from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, VOCABULARY, write_description, write_tensors
+from tests.engine.seeded_weights import Shape
+
+SEED = 46
+HIDDEN, HEADS, KEY_HEADS, SIZE, FEED_FORWARD, LAYERS = 64, 4, 2, 32, 96, 4
+EXPERTS, EXPERT = 4, 32
+REFERENCES = Path(__file__).parents[1] / "references" / "mtp"
+PROMPT = (1, 76, 9, 33, 71, 5, 98, 71, 9, 33, 60, 12)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of checkpoints.
+
+    Attributes:
+        config: its config.json. target: shapes of the target's tensors. head: shapes of the head's tensors, by their published
+            names. zero_centred: whether its norms are stored as their weight less one. drafter_type, block_size, drafter_text:
+            entries that mlx-vlm writes into the config.json of a drafter repository, and adds to its `text_config`.
+    """
+
+    config: Mapping[str, Any]
+    target: Mapping[str, Shape]
+    head: Mapping[str, Shape]
+    zero_centred: bool = False
+    drafter_type: str = ""
+    block_size: int = 2
+    drafter_text: Mapping[str, Any] = field(default_factory=dict)
+
+    def target_weights(self) -> dict[str, np.ndarray]:
+        """Returns the target's tensors as published."""
+        return seeded_weights.weights(self.target, SEED, self.zero_centred)
+
+    def head_weights(self) -> dict[str, np.ndarray]:
+        """Returns the head's tensors as published. Copies of the target's embedding and head are equal to them."""
+        made = seeded_weights.weights(self.head, SEED, self.zero_centred)
+        target = self.target_weights()
+        for name in made:
+            if name.endswith(".embed_tokens.weight"):
+                made[name] = target["model.embed_tokens.weight"]
+            elif name.endswith((".shared_head.head.weight", ".shared_head.output.weight")):
+                made[name] = target["lm_head.weight"]
+        return made
+
+    def fingerprint(self) -> str:
+        """Returns the hash under which references were stored."""
+        return seeded_weights.fingerprint(self.target_weights() | self.head_weights())
+
+
+def prefixed(prefix: str, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Returns the same shapes with a prefix before each name."""
+    return {f"{prefix}{name}": shape for name, shape in shapes.items()}
+
+
+def _mlp(width: int) -> dict[str, Shape]:
+    return {
+        "gate_proj.weight": (width, HIDDEN),
+        "up_proj.weight": (width, HIDDEN),
+        "down_proj.weight": (HIDDEN, width),
+    }
+
+
+def _norms() -> dict[str, Shape]:
+    return {"input_layernorm.weight": (HIDDEN,), "post_attention_layernorm.weight": (HIDDEN,)}
+
+
+# Qwen3-Next and Qwen3.5
+
+
+def _gated_attention() -> dict[str, Shape]:
+    """Query rows and their gate's rows lie head by head in q_proj."""
+    return {
+        "self_attn.q_proj.weight": (2 * HEADS * SIZE, HIDDEN),
+        "self_attn.k_proj.weight": (KEY_HEADS * SIZE, HIDDEN),
+        "self_attn.v_proj.weight": (KEY_HEADS * SIZE, HIDDEN),
+        "self_attn.o_proj.weight": (HIDDEN, HEADS * SIZE),
+        "self_attn.q_norm.weight": (SIZE,),
+        "self_attn.k_norm.weight": (SIZE,),
+    }
+
+
+_LINEAR = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 32,
+    "linear_conv_kernel_dim": 4,
+}
+_KEYS, _VALUES = 2 * 32, 4 * 32
+
+
+def _linear_attention(split: bool) -> dict[str, Shape]:
+    """`split`: four projections (Qwen3.5) instead of two (Qwen3-Next)."""
+    inputs: dict[str, Shape] = (
+        {
+            "in_proj_qkv.weight": (2 * _KEYS + _VALUES, HIDDEN),
+            "in_proj_z.weight": (_VALUES, HIDDEN),
+            "in_proj_b.weight": (4, HIDDEN),
+            "in_proj_a.weight": (4, HIDDEN),
+        }
+        if split
+        else {"in_proj_qkvz.weight": (2 * _KEYS + 2 * _VALUES, HIDDEN), "in_proj_ba.weight": (8, HIDDEN)}
+    )
+    return prefixed(
+        "linear_attn.",
+        inputs
+        | {
+            "conv1d.weight": (2 * _KEYS + _VALUES, 1, 4),
+            "dt_bias": (4,),
+            "A_log": (4,),
+            "norm.weight": (32,),
+            "out_proj.weight": (HIDDEN, _VALUES),
+        },
+    )
+
+
+def _qwen_experts(fused: bool) -> dict[str, Shape]:
+    """`fused`: all experts of a projection in one tensor, without the suffix `.weight` (Qwen3.5)."""
+    experts: dict[str, Shape]
+    if fused:
+        experts = {"experts.gate_up_proj": (EXPERTS, 2 * EXPERT, HIDDEN), "experts.down_proj": (EXPERTS, HIDDEN, EXPERT)}
+    else:
+        experts = {name: shape for e in range(EXPERTS) for name, shape in prefixed(f"experts.{e}.", _mlp(EXPERT)).items()}
+    rest = {"gate.weight": (EXPERTS, HIDDEN), "shared_expert_gate.weight": (1, HIDDEN)}
+    return prefixed("mlp.", experts | rest | prefixed("shared_expert.", _mlp(EXPERT)))
+
+
+def _qwen(config: Mapping[str, Any], split: bool, mlp: Mapping[str, Shape], inner: str, **more: Any) -> Family:
+    target: dict[str, Shape] = {f"{inner}embed_tokens.weight": (VOCABULARY, HIDDEN), f"{inner}norm.weight": (HIDDEN,)}
+    target["lm_head.weight"] = (VOCABULARY, HIDDEN)
+    for layer in range(LAYERS):
+        attention = _gated_attention() if (layer + 1) % 4 == 0 else _linear_attention(split)
+        target |= prefixed(f"{inner}layers.{layer}.", {**attention, **mlp, **_norms()})
+    head = {
+        "mtp.fc.weight": (HIDDEN, 2 * HIDDEN),
+        "mtp.pre_fc_norm_embedding.weight": (HIDDEN,),
+        "mtp.pre_fc_norm_hidden.weight": (HIDDEN,),
+        "mtp.norm.weight": (HIDDEN,),
+        **prefixed("mtp.layers.0.", {**_gated_attention(), **mlp, **_norms()}),
+    }
+    return Family(config, target, head, True, drafter_type="qwen3_5_mtp", block_size=3, **more)
+
+
+_QWEN_TEXT = {
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KEY_HEADS,
+    "head_dim": SIZE,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-6,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 4096,
+    "attention_bias": False,
+    "full_attention_interval": 4,
+    "tie_word_embeddings": False,
+    "eos_token_id": 2,
+    **_LINEAR,
+}
+_QWEN_EXPERTS = {
+    "num_experts": EXPERTS,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": EXPERT,
+    "shared_expert_intermediate_size": EXPERT,
+}
+_QWEN_35_TEXT = {
+    **_QWEN_TEXT,
+    "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000,
+        "partial_rotary_factor": 0.25,
+        "mrope_section": [2, 1, 1],
+        "mrope_interleaved": True,
+    },
+    "attn_output_gate": True,
+    "mamba_ssm_dtype": "float32",
+    "mtp_num_hidden_layers": 1,
+    "mtp_use_dedicated_embeddings": False,
+}
+_INNER = "model.language_model."
+
+
+def _qwen_35(kind: str, architecture: str, text: Mapping[str, Any], mlp: Mapping[str, Shape]) -> Family:
+    config = {
+        "architectures": [architecture],
+        "model_type": kind,
+        "tie_word_embeddings": False,
+        "text_config": {**_QWEN_35_TEXT, "model_type": f"{kind}_text", **text},
+    }
+    return _qwen(config, True, mlp, _INNER)
+
+
+_DENSE = prefixed("mlp.", _mlp(FEED_FORWARD))
+
+FAMILIES: dict[str, Family] = {
+    "qwen3_5": _qwen_35("qwen3_5", "Qwen3_5ForConditionalGeneration", {"intermediate_size": FEED_FORWARD}, _DENSE),
+    "qwen3_5_moe": _qwen_35("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", _QWEN_EXPERTS, _qwen_experts(True)),
+    "qwen3_next": _qwen(
+        {
+            **_QWEN_TEXT,
+            **_QWEN_EXPERTS,
+            "architectures": ["Qwen3NextForCausalLM"],
+            "model_type": "qwen3_next",
+            "intermediate_size": FEED_FORWARD,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": [],
+            "norm_topk_prob": True,
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 10000,
+        },
+        False,
+        _qwen_experts(False),
+        "model.",
+        drafter_text={
+            "rope_parameters": {
+                "type": "default",
+                "rope_theta": 10000,
+                "partial_rotary_factor": 0.25,
+                "mrope_section": [4, 0, 0],
+            }
+        },
+    ),
+}
+
+
+# Packagings
+
+
+def converted_head(family: str) -> dict[str, np.ndarray]:
+    """Returns the head's tensors as converters write them: without prefix, norms as their weight, experts stacked."""
+    made = FAMILIES[family]
+    tensors = {name.removeprefix("mtp."): array for name, array in made.head_weights().items()}
+    if made.zero_centred:
+        tensors = {name: array + 1 if array.ndim == 1 else array for name, array in tensors.items()}
+    return stacked(tensors)
+
+
+def stacked(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the tensors with their experts as MLX wants them: one tensor `switch_mlp.*` for each projection."""
+    made: dict[str, np.ndarray] = {}
+    experts: dict[str, list[np.ndarray]] = {}
+    for name, array in sorted(tensors.items(), key=lambda item: _expert(item[0])):
+        before, _, part = name.partition(".experts.")
+        if not part or "shared" in before.rpartition(".")[2]:
+            made[name] = array
+        elif part == "gate_up_proj":
+            for projection, half in zip(("gate_proj", "up_proj"), np.split(array, 2, axis=1), strict=True):
+                made[f"{before}.switch_mlp.{projection}.weight"] = np.ascontiguousarray(half)
+        elif part == "down_proj":
+            made[f"{before}.switch_mlp.down_proj.weight"] = array
+        else:
+            experts.setdefault(f"{before}.switch_mlp.{part.partition('.')[2]}", []).append(array)
+    return made | {name: np.stack(arrays) for name, arrays in experts.items()}
+
+
+def _expert(name: str) -> int:
+    number = name.partition(".experts.")[2].partition(".")[0]
+    return int(number) if number.isdecimal() else -1
+
+
+def write_published(folder: Path, family: str, shards: int = 1) -> Path:
+    """Writes the checkpoint as its authors publish it: the head's tensors among the target's."""
+    made = FAMILIES[family]
+    write_description(folder, made.config)
+    write_tensors(folder / "model.safetensors", made.target_weights() | made.head_weights(), PUBLISHED, shards)
+    return folder
+
+
+def write_promise(folder: Path, family: str) -> Path:
+    """Writes the checkpoint without the head's tensors: its config.json still promises them."""
+    made = FAMILIES[family]
+    write_description(folder, made.config)
+    write_tensors(folder / "model.safetensors", made.target_weights())
+    return folder
+
+
+SIDECARS = (
+    "mtp.safetensors",
+    "mtp/weights.safetensors",
+    "mtp/model.safetensors",
+    "model-mtp.safetensors",
+    "model-mtp-head.safetensors",
+    "model_mtp.safetensors",
+)
+"""Files beside the target's in which a head has been published."""
+PREFIXES = ("mtp.", "language_model.mtp.", "model.mtp.")
+"""Prefixes of a Qwen head's tensors inside a checkpoint."""
+
+
+def write_sidecar(
+    folder: Path, family: str, name: str = SIDECARS[0], converted: bool = False, named_in_config: bool = False
+) -> Path:
+    """Writes the target, and the head into a file of its own.
+
+    Args:
+        converted: whether the head's norms are stored as their weight and its experts stacked; the prefix stays.
+        named_in_config: whether config.json names the file.
+    """
+    write_promise(folder, family)
+    if named_in_config:
+        config = {**FAMILIES[family].config, "mlx_lm_extra_tensors": {"mtp_file": name}}
+        (folder / "config.json").write_text(json.dumps(config))
+    tensors = {f"mtp.{key}": array for key, array in converted_head(family).items()}
+    if converted:
+        write_tensors(folder / name, tensors, CONVERTED)
+    else:
+        write_tensors(folder / name, FAMILIES[family].head_weights())
+    return folder
+
+
+def write_drafter(folder: Path, family: str, tokens: bool = True) -> Path:
+    """Writes a drafter repository of mlx-vlm: the converted head alone, without prefix.
+
+    Args:
+        tokens: whether it has a tokenizer.
+    """
+    text = dict(FAMILIES[family].config.get("text_config", FAMILIES[family].config))
+    text |= FAMILIES[family].drafter_text
+    config = {
+        "model_type": FAMILIES[family].drafter_type,
+        "text_config": text,
+        "block_size": FAMILIES[family].block_size,
+        "tie_word_embeddings": False,
+    }
+    write_description(folder, config, tokens)
+    write_tensors(folder / "model.safetensors", converted_head(family), CONVERTED)
+    return folder
+
+
+def write_converted(folder: Path, family: str, head: str = "", converted: bool = True) -> Path:
+    """Writes the checkpoint as mlx-lm converts it, which drops the head.
+
+    Args:
+        head: if given, the prefix under which the head is put back into the same file, as some repositories do.
+        converted: whether that head's norms are stored as their weight and its experts stacked.
+    """
+    import mlx_lm  # absent where references are made
+    from safetensors.numpy import load_file
+
+    mlx_lm.convert(str(write_promise(folder.with_name(f"{folder.name}-published"), family)), str(folder))
+    if head:
+        bare = {name.removeprefix("mtp."): array for name, array in FAMILIES[family].head_weights().items()}
+        tensors = converted_head(family) if converted else bare
+        made = load_file(folder / "model.safetensors") | {f"{head}{name}": array for name, array in tensors.items()}
+        (folder / "model.safetensors.index.json").unlink()
+        write_tensors(folder / "model.safetensors", made, CONVERTED)
+    return folder
+
+
+def reference(family: str) -> Any:
+    """Returns the stored outputs of another implementation."""
+    return json.loads((REFERENCES / f"{family}.json").read_text(encoding="utf-8"))

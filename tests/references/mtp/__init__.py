@@ -1,0 +1,1 @@
+"""References of MTP heads, and the scripts that make and compare them."""
