@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.models.loading import load
-from tests.engine import mtp_files, seeded_weights
+from tests.engine import eagle_files, mtp_files, seeded_weights
 
 NEAR = 2e-4
 
@@ -29,6 +29,23 @@ def test_an_mtp_target_agrees_with_the_one_behind_the_reference(family: str, tmp
     for current in mtp_files.reference(family)["rounds"]:
         logits = np.array(target(mx.array([current["text"][:-1]])))[0, -1]
         assert np.abs(logits - np.array(current["target"])).max() < NEAR
+
+
+@pytest.mark.parametrize("name", eagle_files.EAGLE_HEADS)
+def test_eagle_references_belong_to_these_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, head = eagle_files.reference(name), eagle_files.EAGLE_HEADS[name]
+    assert stored["weights"] == head.fingerprint()
+    assert {token for current in stored["rounds"] for token in current["drafts"]} <= set(head.target_ids().tolist())
+    monkeypatch.setattr(eagle_files, "SEED", eagle_files.SEED + 1)
+    assert stored["weights"] != head.fingerprint()
+
+
+def test_the_target_of_the_eagle_heads_agrees_with_the_one_behind_the_references(tmp_path: Path) -> None:
+    target = load(str(eagle_files.write_target(tmp_path / "target"))).model
+    for name in eagle_files.EAGLE_HEADS:
+        for current in eagle_files.reference(name)["rounds"]:
+            logits = np.array(target(mx.array([current["text"][:-1]])))[0, -1]
+            assert np.abs(logits - np.array(current["target"])).max() < NEAR
 
 
 def test_a_tensor_depends_on_its_name_and_the_seed_alone() -> None:

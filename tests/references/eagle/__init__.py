@@ -1,0 +1,1 @@
+"""References of EAGLE heads, and the scripts that make and compare them."""
