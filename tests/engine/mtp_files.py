@@ -240,15 +240,177 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+# DeepSeek and GLM: the head is one more layer of the target's numbering
+
+
+_ROUTED, _DEEP = 8, 3
+
+
+def _routed_experts() -> dict[str, Shape]:
+    experts = {name: shape for e in range(_ROUTED) for name, shape in prefixed(f"experts.{e}.", _mlp(EXPERT)).items()}
+    rest: dict[str, Shape] = {"gate.weight": (_ROUTED, HIDDEN), "gate.e_score_correction_bias": (_ROUTED,)}
+    return prefixed("mlp.", experts | rest | prefixed("shared_experts.", _mlp(EXPERT)))
+
+
+_QUERY_RANK, _RANK, _PLAIN, _ROTATED, _VALUE = 32, 16, 16, 8, 16
+
+
+def _latent_attention() -> dict[str, Shape]:
+    return {
+        "self_attn.q_a_proj.weight": (_QUERY_RANK, HIDDEN),
+        "self_attn.q_a_layernorm.weight": (_QUERY_RANK,),
+        "self_attn.q_b_proj.weight": (HEADS * (_PLAIN + _ROTATED), _QUERY_RANK),
+        "self_attn.kv_a_proj_with_mqa.weight": (_RANK + _ROTATED, HIDDEN),
+        "self_attn.kv_a_layernorm.weight": (_RANK,),
+        "self_attn.kv_b_proj.weight": (HEADS * (_PLAIN + _VALUE), _RANK),
+        "self_attn.o_proj.weight": (HIDDEN, HEADS * _VALUE),
+    }
+
+
+def _biased_attention() -> dict[str, Shape]:
+    return {
+        "self_attn.q_proj.weight": (HEADS * 16, HIDDEN),
+        "self_attn.q_proj.bias": (HEADS * 16,),
+        "self_attn.k_proj.weight": (KEY_HEADS * 16, HIDDEN),
+        "self_attn.k_proj.bias": (KEY_HEADS * 16,),
+        "self_attn.v_proj.weight": (KEY_HEADS * 16, HIDDEN),
+        "self_attn.v_proj.bias": (KEY_HEADS * 16,),
+        "self_attn.o_proj.weight": (HIDDEN, HEADS * 16),
+        "self_attn.q_norm.weight": (16,),
+        "self_attn.k_norm.weight": (16,),
+    }
+
+
+def _one_more_layer(config: Mapping[str, Any], attention: Mapping[str, Shape], **more: Any) -> Family:
+    """The target's first layer is dense; the head has experts."""
+    target: dict[str, Shape] = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "model.norm.weight": (HIDDEN,)}
+    target["lm_head.weight"] = (VOCABULARY, HIDDEN)
+    for layer in range(_DEEP):
+        target |= prefixed(f"model.layers.{layer}.", {**attention, **(_routed_experts() if layer else _DENSE), **_norms()})
+    own: dict[str, Shape] = {
+        "embed_tokens.weight": (VOCABULARY, HIDDEN),
+        "enorm.weight": (HIDDEN,),
+        "hnorm.weight": (HIDDEN,),
+        "eh_proj.weight": (HIDDEN, 2 * HIDDEN),
+        "shared_head.norm.weight": (HIDDEN,),
+        "shared_head.head.weight": (VOCABULARY, HIDDEN),
+    }
+    return Family(
+        config, target, prefixed(f"model.layers.{_DEEP}.", {**own, **attention, **_routed_experts(), **_norms()}), **more
+    )
+
+
+_ROUTING = {
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": _DEEP,
+    "num_nextn_predict_layers": 1,
+    "num_attention_heads": HEADS,
+    "intermediate_size": FEED_FORWARD,
+    "moe_intermediate_size": EXPERT,
+    "n_routed_experts": _ROUTED,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.8,
+    "scoring_func": "sigmoid",
+    "topk_method": "noaux_tc",
+    "first_k_dense_replace": 1,
+    "hidden_act": "silu",
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 163840,
+    "tie_word_embeddings": False,
+    "eos_token_id": 2,
+}
+_LATENT = {
+    "q_lora_rank": _QUERY_RANK,
+    "kv_lora_rank": _RANK,
+    "qk_nope_head_dim": _PLAIN,
+    "qk_rope_head_dim": _ROTATED,
+    "v_head_dim": _VALUE,
+    "num_key_value_heads": HEADS,
+    "attention_bias": False,
+}
+
+FAMILIES |= {
+    "deepseek_v3": _one_more_layer(
+        {
+            **_ROUTING,
+            **_LATENT,
+            "architectures": ["DeepseekV3ForCausalLM"],
+            "model_type": "deepseek_v3",
+            "n_group": 2,
+            "moe_layer_freq": 1,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 10000,
+            "rope_scaling": {
+                "type": "yarn",
+                "factor": 40,
+                "original_max_position_embeddings": 4096,
+                "beta_fast": 32,
+                "beta_slow": 1,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+            },
+        },
+        _latent_attention(),
+    ),
+    "glm4_moe": _one_more_layer(
+        {
+            **_ROUTING,
+            "architectures": ["Glm4MoeForCausalLM"],
+            "model_type": "glm4_moe",
+            "num_key_value_heads": KEY_HEADS,
+            "head_dim": 16,
+            "attention_bias": True,
+            "use_qk_norm": True,
+            "partial_rotary_factor": 0.5,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 1000000,
+            "rope_scaling": None,
+        },
+        _biased_attention(),
+    ),
+    "glm4_moe_lite": _one_more_layer(
+        {
+            **_ROUTING,
+            **_LATENT,
+            "architectures": ["Glm4MoeLiteForCausalLM"],
+            "model_type": "glm4_moe_lite",
+            "partial_rotary_factor": 1.0,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 1000000,
+            "rope_scaling": None,
+        },
+        _latent_attention(),
+        drafter_type="glm4_moe_lite_mtp",
+    ),
+}
+"""GLM-4.7-Flash has an epsilon of 1e-5; transformers takes 1e-6 for the two norms inside its attention, mlx-lm the model's."""
+
+
 # Packagings
 
 
-def converted_head(family: str) -> dict[str, np.ndarray]:
-    """Returns the head's tensors as converters write them: without prefix, norms as their weight, experts stacked."""
+def head_prefix(family: str) -> str:
+    """Returns what a head's published names begin with."""
     made = FAMILIES[family]
-    tensors = {name.removeprefix("mtp."): array for name, array in made.head_weights().items()}
+    return "mtp." if "mtp.fc.weight" in made.head else f"model.layers.{made.config['num_hidden_layers']}."
+
+
+def converted_head(family: str) -> dict[str, np.ndarray]:
+    """Returns the head's tensors as converters write them: without prefix, norms as their weight, experts stacked, and the latent
+    attention's second projection of keys and values split."""
+    made = FAMILIES[family]
+    tensors = {name.removeprefix(head_prefix(family)): array for name, array in made.head_weights().items()}
     if made.zero_centred:
         tensors = {name: array + 1 if array.ndim == 1 else array for name, array in tensors.items()}
+    fused = tensors.pop("self_attn.kv_b_proj.weight", None)
+    if fused is not None:
+        keys, values = np.split(fused.reshape(HEADS, _PLAIN + _VALUE, _RANK), [_PLAIN], axis=1)
+        tensors["self_attn.embed_q.weight"] = np.ascontiguousarray(keys.swapaxes(1, 2))
+        tensors["self_attn.unembed_out.weight"] = np.ascontiguousarray(values)
     return stacked(tensors)
 
 
@@ -310,14 +472,14 @@ def write_sidecar(
     """Writes the target, and the head into a file of its own.
 
     Args:
-        converted: whether the head's norms are stored as their weight and its experts stacked; the prefix stays.
+        converted: whether the head's norms are stored as their weight and its experts stacked; its names keep their prefix.
         named_in_config: whether config.json names the file.
     """
     write_promise(folder, family)
     if named_in_config:
         config = {**FAMILIES[family].config, "mlx_lm_extra_tensors": {"mtp_file": name}}
         (folder / "config.json").write_text(json.dumps(config))
-    tensors = {f"mtp.{key}": array for key, array in converted_head(family).items()}
+    tensors = {f"{head_prefix(family)}{key}": array for key, array in converted_head(family).items()}
     if converted:
         write_tensors(folder / name, tensors, CONVERTED)
     else:
@@ -340,15 +502,26 @@ def write_drafter(folder: Path, family: str, tokens: bool = True) -> Path:
         "tie_word_embeddings": False,
     }
     write_description(folder, config, tokens)
-    write_tensors(folder / "model.safetensors", converted_head(family), CONVERTED)
+    write_tensors(folder / "model.safetensors", {_flat(name): array for name, array in converted_head(family).items()}, CONVERTED)
     return folder
+
+
+def _flat(name: str) -> str:
+    """Returns a tensor's name in mlx-vlm's drafter repositories, from its converted name."""
+    if name == "shared_head.head.weight":
+        return "lm_head.weight"
+    if name in ("embed_tokens.weight", "enorm.weight", "hnorm.weight", "eh_proj.weight"):
+        return f"model.{name}"
+    if name == "shared_head.norm.weight":
+        return "model.shared_head_norm.weight"
+    return f"model.mtp_block.{name}" if name.startswith(("self_attn.", "mlp.", "input_", "post_")) else name
 
 
 def write_converted(folder: Path, family: str, head: str = "", converted: bool = True) -> Path:
     """Writes the checkpoint as mlx-lm converts it, which drops the head.
 
     Args:
-        head: if given, the prefix under which the head is put back into the same file, as some repositories do.
+        head: if given, the prefix under which a Qwen head is put back into the same file, as some repositories do.
         converted: whether that head's norms are stored as their weight and its experts stacked.
     """
     import mlx_lm  # absent where references are made

@@ -5,8 +5,8 @@
     /tmp/reference/bin/python -m tests.references.eagle.make_eagle3
 
 AngelSlim's drafter descends from the authors' `cnets.py`, which no registry has for EAGLE-3; its own loop, `topK_genrate`, which
-keeps keys and values of the target's rows only, must draft the same tokens through all rounds. SpecForge's model must agree on the
-rows of text. speculators' `forward` is used as it is, but for `fc`, which a wrapper skips for rows of chained states.
+keeps keys and values of the target's rows only, must draft the same tokens through all rounds. SpecForge's model must agree on
+the rows of text. speculators' `forward` is used as it is, but for `fc`, which a wrapper skips for rows of chained states.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from speculators.models.eagle3 import Eagle3DraftModel
 from specforge.modeling.draft.llama3_eagle import LlamaForCausalLMEagle3
+from speculators.models.eagle3 import Eagle3DraftModel
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from tests.engine.eagle_files import EAGLE_HEADS, PROMPT, Head, path_of, write_head, write_target
@@ -34,7 +34,7 @@ from tests.references.rounds import DEPTH, Rows, Target, walk, write
 
 
 def taps_of(target: Any, taps: Sequence[int]) -> Target:
-    """Returns what reads the inputs of these layers side by side; one past the last is the last's output before the final norm."""
+    """Returns what reads the inputs of these layers side by side; one past the last stands for the input of the final norm."""
 
     def read(text: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         inputs: list[torch.Tensor] = []

@@ -23,15 +23,17 @@ from mlx_lm.utils import load_model
 from mlx_vlm.speculative.drafters import load_drafter
 from mlx_vlm.split_mtp import split_mtp
 
-from tests.engine.mtp_files import reference, write_drafter, write_published
+from tests.engine.mtp_files import reference, write_drafter, write_promise, write_published
 
 NEAR = 2e-4
-FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
+FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_next", "glm4_moe_lite")
+CONVERTED_ONLY = "glm4_moe_lite"
+"""mlx-vlm writes drafter folders of this family, but has no model that runs them."""
 
 
 def differences(family: str, folder: Path) -> float:
-    """Returns the largest difference between stored logits and mlx-vlm's."""
-    target, _ = load_model(folder)
+    """Returns the largest difference between stored logits and those of mlx-vlm's drafter in `folder`."""
+    target, _ = load_model(write_promise(folder.with_name("target"), family))
     target = getattr(target, "language_model", target)
     drafter, _ = load_drafter(str(folder))
     seen: list[np.ndarray] = []
@@ -68,15 +70,16 @@ def require_same_folder(family: str, folder: Path, place: Path) -> None:
     tensors = [mx.load(str(folder / "model.safetensors")) for folder in (theirs, ours)]
     assert tensors[0].keys() == tensors[1].keys(), tensors[0].keys() ^ tensors[1].keys()
     for name, array in tensors[0].items():
-        assert mx.array_equal(array, tensors[1][name]), name
+        assert mx.array_equal(array, tensors[1][name].astype(array.dtype)), name  # of GLM-4.7-Flash it writes bfloat16
 
 
 if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
     for family in FAMILIES:
         with tempfile.TemporaryDirectory() as place:
-            folder = write_published(Path(place) / family, family)
-            apart = differences(family, folder)
-            require_same_folder(family, folder, Path(place))
+            require_same_folder(family, write_published(Path(place) / "published", family), Path(place))
+            if family == CONVERTED_ONLY:
+                continue
+            apart = differences(family, Path(place) / "ours")
         print(f"{family}: {apart:.1e}")
         assert apart < NEAR
