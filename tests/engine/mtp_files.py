@@ -390,13 +390,56 @@ FAMILIES |= {
 """GLM-4.7-Flash has an epsilon of 1e-5; transformers takes 1e-6 for the two norms inside its attention, mlx-lm the model's."""
 
 
+# MiMo-7B: hidden state first
+
+
+def _mimo() -> Family:
+    layer = {**{name: shape for name, shape in _biased_attention().items() if "norm" not in name}, **_DENSE, **_norms()}
+    target: dict[str, Shape] = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "model.norm.weight": (HIDDEN,)}
+    target["lm_head.weight"] = (VOCABULARY, HIDDEN)
+    for number in range(_DEEP):
+        target |= prefixed(f"model.layers.{number}.", layer)
+    own: dict[str, Shape] = {
+        "token_layernorm.weight": (HIDDEN,),
+        "hidden_layernorm.weight": (HIDDEN,),
+        "input_proj.weight": (HIDDEN, 2 * HIDDEN),
+        "final_layernorm.weight": (HIDDEN,),
+    }
+    config = {
+        "architectures": ["MiMoForCausalLM"],
+        "model_type": "mimo",
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": _DEEP,
+        "num_nextn_predict_layers": 1,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KEY_HEADS,
+        "head_dim": 16,
+        "attention_bias": True,
+        "intermediate_size": FEED_FORWARD,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 640000,
+        "use_sliding_window": False,
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": False,
+        "eos_token_id": 2,
+    }
+    return Family(config, target, prefixed("model.mtp_layers.0.", {**own, **layer}))
+
+
+FAMILIES["mimo"] = _mimo()
+
+
 # Packagings
 
 
 def head_prefix(family: str) -> str:
     """Returns what a head's published names begin with."""
     made = FAMILIES[family]
-    return "mtp." if "mtp.fc.weight" in made.head else f"model.layers.{made.config['num_hidden_layers']}."
+    if "mtp.fc.weight" in made.head:
+        return "mtp."
+    return "model.mtp_layers.0." if family == "mimo" else f"model.layers.{made.config['num_hidden_layers']}."
 
 
 def converted_head(family: str) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Compares stored references with MTPLX's heads for DeepSeek and GLM, on mlx-lm's targets.
+"""Compares stored references with MTPLX's heads for DeepSeek, GLM and MiMo, on mlx-lm's targets.
 
     python3.11 -m venv /tmp/comparison
     /tmp/comparison/bin/pip install --no-deps -r tests/references/mlx.lock
@@ -18,6 +18,7 @@ import numpy as np
 from mlx_lm.utils import load_model
 from mtplx.deepseek_mtp_patch import inject_deepseek_mtp_support
 from mtplx.glm_mtp_patch import inject_glm_mtp_support
+from mtplx.mimo_mtp_patch import inject_mimo_mtp_support
 
 from tests.engine.mtp_files import reference, write_promise, write_published
 
@@ -26,6 +27,7 @@ FAMILIES = {
     "deepseek_v3": inject_deepseek_mtp_support,
     "glm4_moe": inject_glm_mtp_support,
     "glm4_moe_lite": inject_glm_mtp_support,
+    "mimo": inject_mimo_mtp_support,
 }
 
 
