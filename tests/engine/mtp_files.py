@@ -431,15 +431,117 @@ def _mimo() -> Family:
 FAMILIES["mimo"] = _mimo()
 
 
+# Step-3.5: three layers, each for one step of a chain; the state before the final norm
+
+
+_STEP_KINDS = [
+    "full_attention",
+    "sliding_attention",
+    "sliding_attention",
+    "sliding_attention",
+    "full_attention",
+    "sliding_attention",
+]
+"""Of the target's three layers and the head's."""
+_STEP_WINDOW, _STEP_HEADS = 8, 6
+"""Window and query heads of sliding layers."""
+
+
+def _step_layer(number: int) -> dict[str, Shape]:
+    heads = HEADS if _STEP_KINDS[number] == "full_attention" else _STEP_HEADS
+    return {
+        "self_attn.q_proj.weight": (heads * 16, HIDDEN),
+        "self_attn.k_proj.weight": (KEY_HEADS * 16, HIDDEN),
+        "self_attn.v_proj.weight": (KEY_HEADS * 16, HIDDEN),
+        "self_attn.o_proj.weight": (HIDDEN, heads * 16),
+        "self_attn.g_proj.weight": (heads, HIDDEN),
+        "self_attn.q_norm.weight": (16,),
+        "self_attn.k_norm.weight": (16,),
+        **_norms(),
+    }
+
+
+def _step() -> Family:
+    experts: dict[str, Shape] = {
+        "moe.gate.weight": (_ROUTED, HIDDEN),
+        "moe.router_bias": (_ROUTED,),
+        "moe.gate_proj.weight": (_ROUTED, EXPERT, HIDDEN),
+        "moe.up_proj.weight": (_ROUTED, EXPERT, HIDDEN),
+        "moe.down_proj.weight": (_ROUTED, HIDDEN, EXPERT),
+        **prefixed("share_expert.", _mlp(EXPERT)),
+    }
+    target: dict[str, Shape] = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "model.norm.weight": (HIDDEN,)}
+    target["lm_head.weight"] = (VOCABULARY, HIDDEN)
+    head: dict[str, Shape] = {}
+    own: dict[str, Shape] = {
+        "enorm.weight": (HIDDEN,),
+        "hnorm.weight": (HIDDEN,),
+        "eh_proj.weight": (HIDDEN, 2 * HIDDEN),
+        "transformer.shared_head.norm.weight": (HIDDEN,),
+        "transformer.shared_head.output.weight": (VOCABULARY, HIDDEN),
+    }
+    for number in range(2 * _DEEP):
+        layer = prefixed(f"model.layers.{number}.", _step_layer(number))
+        if number < _DEEP:
+            target |= layer | prefixed(f"model.layers.{number}.", experts if number else _DENSE)
+        else:
+            head |= layer | prefixed(f"model.layers.{number}.", {**own, **_DENSE})
+    is_full = [kind == "full_attention" for kind in _STEP_KINDS]
+    config = {
+        "architectures": ["Step3p5ForCausalLM"],
+        "model_type": "step3p5",
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": _DEEP,
+        "num_nextn_predict_layers": _DEEP,
+        "num_attention_heads": HEADS,
+        "num_attention_groups": KEY_HEADS,
+        "attention_other_setting": {
+            "attention_type": "sliding_attention",
+            "num_attention_heads": _STEP_HEADS,
+            "num_attention_groups": KEY_HEADS,
+            "head_dim": 16,
+        },
+        "head_dim": 16,
+        "intermediate_size": FEED_FORWARD,
+        "moe_intermediate_size": EXPERT,
+        "share_expert_dim": EXPERT,
+        "moe_num_experts": _ROUTED,
+        "moe_top_k": 2,
+        "moe_layers_enum": "1,2",
+        "moe_router_scaling_factor": 3.0,
+        "moe_router_activation": "sigmoid",
+        "norm_expert_weight": True,
+        "use_moe_router_bias": True,
+        "use_head_wise_attn_gate": True,
+        "layer_types": _STEP_KINDS,
+        "sliding_window": _STEP_WINDOW,
+        "rope_theta": [5000000.0 if full else 10000.0 for full in is_full],
+        "partial_rotary_factors": [0.5 if full else 1.0 for full in is_full],
+        "yarn_only_types": ["full_attention"],
+        "swiglu_limits": [0.0] * len(is_full),
+        "swiglu_limits_shared": [0.0] * len(is_full),
+        "rms_norm_eps": 1e-5,
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 65536,
+        "tie_word_embeddings": False,
+        "eos_token_id": 2,
+    }
+    return Family(config, target, head, zero_centred=True)
+
+
+FAMILIES["step3p5"] = _step()
+
+
 # Packagings
 
 
 def head_prefix(family: str) -> str:
-    """Returns what a head's published names begin with."""
+    """Returns what a head's published names begin with, up to the number of the layer where there are several."""
     made = FAMILIES[family]
     if "mtp.fc.weight" in made.head:
         return "mtp."
-    return "model.mtp_layers.0." if family == "mimo" else f"model.layers.{made.config['num_hidden_layers']}."
+    several = {"mimo": "model.mtp_layers.0.", "step3p5": "model.layers."}
+    return several.get(family, f"model.layers.{made.config['num_hidden_layers']}.")
 
 
 def converted_head(family: str) -> dict[str, np.ndarray]:
@@ -531,11 +633,12 @@ def write_sidecar(
 
 
 def write_drafter(folder: Path, family: str, tokens: bool = True) -> Path:
-    """Writes a drafter repository of mlx-vlm: the converted head alone, without prefix.
+    """Writes a drafter repository of mlx-vlm, which has them for some families: the converted head alone, without prefix.
 
     Args:
         tokens: whether it has a tokenizer.
     """
+    assert FAMILIES[family].drafter_type, f"mlx-vlm writes no drafter of {family}"
     text = dict(FAMILIES[family].config.get("text_config", FAMILIES[family].config))
     text |= FAMILIES[family].drafter_text
     config = {

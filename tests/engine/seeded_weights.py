@@ -29,7 +29,7 @@ def tensor(name: str, shape: Shape, seed: int, zero_centred: bool = False) -> np
     normal = np.random.default_rng([seed, zlib.crc32(name.encode())]).standard_normal(shape)
     if name.endswith(".A_log"):
         made = np.log(1 + 15 * np.abs(normal) / (1 + np.abs(normal)))
-    elif name.endswith((".dt_bias", ".bias", "e_score_correction_bias", ".sinks")):
+    elif name.endswith("bias"):
         made = 0.2 * normal
     elif len(shape) == 1:
         made = 0.3 * normal + (0 if zero_centred and "linear_attn" not in name else 1)

@@ -4,8 +4,8 @@
     /tmp/reference/bin/pip install --no-deps -r tests/references/torch.lock
     /tmp/reference/bin/python -m tests.references.mtp.make_transformers
 
-transformers finds a head's tensors by the layer number of the published sizes (61, 46, 92, 47); the tiny checkpoint's number takes
-their place. It has no setting for the head of GLM-4.7-Flash; `MtpModel` runs it once the configuration names one layer. It has no
+transformers finds a head's tensors by the layer number of the published sizes (61, 46, 92, 47); the tiny checkpoint's takes their
+place. It has no setting for the head of GLM-4.7-Flash; `MtpModel` runs it once the configuration names one layer. It has no
 MiMo: that is Qwen2, and `MtpModel` runs its head, with the hidden state first, once the tensors have `MtpModel`'s names.
 """
 
