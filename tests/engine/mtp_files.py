@@ -434,21 +434,15 @@ FAMILIES["mimo"] = _mimo()
 # Step-3.5: three layers, each for one step of a chain; the state before the final norm
 
 
-_STEP_KINDS = [
-    "full_attention",
-    "sliding_attention",
-    "sliding_attention",
-    "sliding_attention",
-    "full_attention",
-    "sliding_attention",
-]
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_STEP_KINDS = [_FULL, _SLIDING, _SLIDING, _SLIDING, _FULL, _SLIDING]
 """Of the target's three layers and the head's."""
 _STEP_WINDOW, _STEP_HEADS = 8, 6
 """Window and query heads of sliding layers."""
 
 
 def _step_layer(number: int) -> dict[str, Shape]:
-    heads = HEADS if _STEP_KINDS[number] == "full_attention" else _STEP_HEADS
+    heads = HEADS if _STEP_KINDS[number] == _FULL else _STEP_HEADS
     return {
         "self_attn.q_proj.weight": (heads * 16, HIDDEN),
         "self_attn.k_proj.weight": (KEY_HEADS * 16, HIDDEN),
@@ -486,7 +480,7 @@ def _step() -> Family:
             target |= layer | prefixed(f"model.layers.{number}.", experts if number else _DENSE)
         else:
             head |= layer | prefixed(f"model.layers.{number}.", {**own, **_DENSE})
-    is_full = [kind == "full_attention" for kind in _STEP_KINDS]
+    is_full = [kind == _FULL for kind in _STEP_KINDS]
     config = {
         "architectures": ["Step3p5ForCausalLM"],
         "model_type": "step3p5",
@@ -496,7 +490,7 @@ def _step() -> Family:
         "num_attention_heads": HEADS,
         "num_attention_groups": KEY_HEADS,
         "attention_other_setting": {
-            "attention_type": "sliding_attention",
+            "attention_type": _SLIDING,
             "num_attention_heads": _STEP_HEADS,
             "num_attention_groups": KEY_HEADS,
             "head_dim": 16,
@@ -517,7 +511,7 @@ def _step() -> Family:
         "sliding_window": _STEP_WINDOW,
         "rope_theta": [5000000.0 if full else 10000.0 for full in is_full],
         "partial_rotary_factors": [0.5 if full else 1.0 for full in is_full],
-        "yarn_only_types": ["full_attention"],
+        "yarn_only_types": [_FULL],
         "swiglu_limits": [0.0] * len(is_full),
         "swiglu_limits_shared": [0.0] * len(is_full),
         "rms_norm_eps": 1e-5,
