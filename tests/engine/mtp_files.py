@@ -7,9 +7,10 @@ implementations for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -576,11 +577,43 @@ def _expert(name: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def write_published(folder: Path, family: str, shards: int = 1) -> Path:
-    """Writes the checkpoint as its authors publish it: the head's tensors among the target's."""
+def half_converted_head(family: str) -> dict[str, np.ndarray]:
+    """Returns the converted head of a Qwen with one fault that has been published: all norms but the last stored less one."""
+    return {
+        name: array - 1 if array.ndim == 1 and name != "norm.weight" else array for name, array in converted_head(family).items()
+    }
+
+
+def quantised(
+    tensors: Mapping[str, np.ndarray], bits: int = 4, group_size: int = 32, plain: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """Returns the tensors with all matrices quantised by MLX, except routers and the modules named in `plain`."""
+    import mlx.core as mx  # absent where most references are made
+
+    made: dict[str, np.ndarray] = {}
+    for name, array in tensors.items():
+        module = name.removesuffix(".weight")
+        if array.ndim < 2 or name.endswith("mlp.gate.weight") or module in plain or array.shape[-1] % group_size:
+            made[name] = array
+            continue
+        parts = mx.quantize(mx.array(array), group_size=group_size, bits=bits)
+        made |= {f"{module}.{part}": np.array(value) for part, value in zip(("weight", "scales", "biases"), parts, strict=True)}
+    return made
+
+
+def write_published(
+    folder: Path, family: str, shards: int = 1, changes: Mapping[str, np.ndarray | None] = MappingProxyType({})
+) -> Path:
+    """Writes the checkpoint as its authors publish it: the head's tensors among the target's.
+
+    Args:
+        shards: number of files. changes: tensors that replace others or are added; None leaves one out.
+    """
     made = FAMILIES[family]
+    tensors: dict[str, np.ndarray | None] = {**made.target_weights(), **made.head_weights(), **changes}
     write_description(folder, made.config)
-    write_tensors(folder / "model.safetensors", made.target_weights() | made.head_weights(), PUBLISHED, shards)
+    present = {name: array for name, array in tensors.items() if array is not None}
+    write_tensors(folder / "model.safetensors", present, PUBLISHED, shards)
     return folder
 
 
@@ -606,31 +639,38 @@ PREFIXES = ("mtp.", "language_model.mtp.", "model.mtp.")
 
 
 def write_sidecar(
-    folder: Path, family: str, name: str = SIDECARS[0], converted: bool = False, named_in_config: bool = False
+    folder: Path,
+    family: str,
+    name: str = SIDECARS[0],
+    converted: bool = False,
+    named_in_config: bool = False,
+    head: Mapping[str, np.ndarray] | None = None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Writes the target, and the head into a file of its own.
 
     Args:
         converted: whether the head's norms are stored as their weight and its experts stacked; its names keep their prefix.
         named_in_config: whether config.json names the file.
+        head: the head's tensors without their prefix; None takes `converted_head`. Only for a converted one.
+        settings: entries added to config.json, for example how the head is quantised.
     """
     write_promise(folder, family)
-    if named_in_config:
-        config = {**FAMILIES[family].config, "mlx_lm_extra_tensors": {"mtp_file": name}}
-        (folder / "config.json").write_text(json.dumps(config))
-    tensors = {f"{head_prefix(family)}{key}": array for key, array in converted_head(family).items()}
+    added = {"mlx_lm_extra_tensors": {"mtp_file": name}} if named_in_config else {}
+    (folder / "config.json").write_text(json.dumps({**FAMILIES[family].config, **added, **settings}))
     if converted:
-        write_tensors(folder / name, tensors, CONVERTED)
+        bare = converted_head(family) if head is None else head
+        write_tensors(folder / name, {f"{head_prefix(family)}{key}": array for key, array in bare.items()}, CONVERTED)
     else:
         write_tensors(folder / name, FAMILIES[family].head_weights())
     return folder
 
 
-def write_drafter(folder: Path, family: str, tokens: bool = True) -> Path:
+def write_drafter(folder: Path, family: str, tokens: bool = True, bits: int | None = None) -> Path:
     """Writes a drafter repository of mlx-vlm, which has them for some families: the converted head alone, without prefix.
 
     Args:
-        tokens: whether it has a tokenizer.
+        tokens: whether it has a tokenizer. bits: if given, its matrices are quantised in groups of 32.
     """
     assert FAMILIES[family].drafter_type, f"mlx-vlm writes no drafter of {family}"
     text = dict(FAMILIES[family].config.get("text_config", FAMILIES[family].config))
@@ -641,8 +681,12 @@ def write_drafter(folder: Path, family: str, tokens: bool = True) -> Path:
         "block_size": FAMILIES[family].block_size,
         "tie_word_embeddings": False,
     }
+    tensors = converted_head(family)
+    if bits is not None:
+        tensors = quantised(tensors, bits)
+        config |= {key: {"group_size": 32, "bits": bits, "mode": "affine"} for key in ("quantization", "quantization_config")}
     write_description(folder, config, tokens)
-    write_tensors(folder / "model.safetensors", {_flat(name): array for name, array in converted_head(family).items()}, CONVERTED)
+    write_tensors(folder / "model.safetensors", {_flat(name): array for name, array in tensors.items()}, CONVERTED)
     return folder
 
 

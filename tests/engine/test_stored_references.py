@@ -14,9 +14,9 @@ from tests.engine import eagle_files, mtp_files, seeded_weights
 NEAR = 2e-4
 
 
-@pytest.mark.parametrize("family", mtp_files.FAMILIES)
-def test_mtp_references_belong_to_these_weights(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = mtp_files.reference(family)
+@pytest.mark.parametrize("name", sorted(path.stem for path in mtp_files.REFERENCES.glob("*.json")))
+def test_mtp_references_belong_to_these_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, family = mtp_files.reference(name), name.removesuffix("-4bit")
     assert stored["weights"] == mtp_files.FAMILIES[family].fingerprint()
     assert stored["rounds"][0]["text"][:-1] == list(mtp_files.PROMPT)
     monkeypatch.setattr(mtp_files, "SEED", mtp_files.SEED + 1)

@@ -62,9 +62,11 @@ def _apart(ours: Any, stored: list[float]) -> float:
     return float(np.abs(np.array(ours) - np.array(stored)).max())
 
 
-def require_same_folder(family: str, folder: Path, place: Path) -> None:
+def require_same_folder(family: str, folder: Path, place: Path, bits: int | None = None) -> None:
     """Fails if the folder that the tests write differs from what mlx-vlm splits off."""
-    theirs, ours = split_mtp(str(folder), str(place / "theirs")), write_drafter(place / "ours", family)
+    group_size = None if bits is None else 32
+    theirs = split_mtp(str(folder), str(place / f"theirs-{bits}"), q_bits=bits, q_group_size=group_size)
+    ours = write_drafter(place / f"ours-{bits}", family, bits=bits)
     configs = [json.loads((folder / "config.json").read_text()) for folder in (theirs, ours)]
     assert configs[0] == configs[1], configs
     tensors = [mx.load(str(folder / "model.safetensors")) for folder in (theirs, ours)]
@@ -77,9 +79,11 @@ if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
     for family in FAMILIES:
         with tempfile.TemporaryDirectory() as place:
-            require_same_folder(family, write_published(Path(place) / "published", family), Path(place))
+            published = write_published(Path(place) / "published", family)
+            require_same_folder(family, published, Path(place))
             if family == CONVERTED_ONLY:
                 continue
-            apart = differences(family, Path(place) / "ours")
+            require_same_folder(family, published, Path(place), bits=4)
+            apart = differences(family, Path(place) / "ours-None")
         print(f"{family}: {apart:.1e}")
         assert apart < NEAR

@@ -4,9 +4,9 @@
     /tmp/reference/bin/pip install --no-deps -r tests/references/torch.lock
     /tmp/reference/bin/python -m tests.references.mtp.compare_step
 
-transformers' own loop takes the target's state after the final norm and chains the state after the head's. Here its layers get those
-before the norms, as the reference does, so all but this choice is compared. Its loader wants the head's norm without "transformer.",
-and the numbers of heads of the head's sliding layers have to be put into its configuration.
+transformers' own loop takes the target's state after the final norm and chains the state after the head's. Here its layers get
+those before the norms, as the reference does, so all but this choice is compared. Its loader wants the head's norm without
+"transformer.", and the numbers of heads of the head's sliding layers have to be put into its configuration.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     /tmp/comparison/bin/pip install --no-deps -r tests/references/mlx.lock
     /tmp/comparison/bin/python -m tests.references.mtp.make_step
 
-MTPLX gives the head the target's state before the final norm and chains the state before the head's own norm, as vLLM does. Layer k
-reads the output of layer k - 1 for the same rows, and the token one further on.
+MTPLX gives the head the target's state before the final norm and chains the state before the head's own norm, as vLLM does.
+Layer k reads the output of layer k - 1 for the same rows, and the token one further on.
 """
 
 from __future__ import annotations
