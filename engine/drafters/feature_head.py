@@ -6,27 +6,64 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import KVCache
 
 from engine.drafters.alignment import compatibility_warning, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
-from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.drafters.feature_drafter import SURE, FeatureDrafter, FeatureModel
 from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler, TreeSampler
-from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
+from engine.models.head_model import BUILTIN_HEAD, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
-from engine.target.layer_taps import embedding_of
-from engine.target.prompt_cache import trim_to
+from engine.target.tree_pass import TreeRows
 from engine.values.drafter_kinds import HEAD
 from engine.values.tree_shape import likeliest_tree
 
+ABSORBED_ROWS = 1024
+"""Maximum number of committed rows that a head reads in one step: of several layers each step holds a mask of rows x text."""
+
+
+class RowModel(FeatureModel, Protocol):
+    """A head that reads rows of (target's state at t, token at t + 1) and predicts the token at t + 2.
+
+    The models differ in how they fuse the state, in their layers and in which of their own outputs replaces the target's state in
+    the next step of a chain. The drafter is the same for all.
+    """
+
+    @property
+    def cache_count(self) -> int:
+        """Number of layers with keys and values."""
+
+    @property
+    def max_proposals(self) -> int:
+        """Maximum number of tokens that it can draft in a chain."""
+
+    def bind(self, target: Any) -> None:
+        """Takes the parts of the target, an mlx-lm model, that the head needs."""
+
+    def advance(self, features: mx.array, tokens: mx.array, caches: Sequence[Any], rows: TreeRows | None = None) -> mx.array:
+        """Appends some rows to the caches.
+
+        Args:
+            features: (rows, hidden) from `fuse` or, for drafted tokens, from this method.
+            tokens: (rows,) the token after each feature.
+            caches: one for each layer.
+            rows: the nodes of a tree that these rows are; None if they follow the rows in the cache, and one another.
+
+        Returns:
+            (rows, hidden): for each row what takes the place of the state at the next position.
+        """
+
+    def logits(self, features: mx.array) -> mx.array:
+        """Returns (..., columns) logits from the result of `advance` (..., hidden)."""
+
 
 class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
-    """A trained head as drafter (see `engine.models.head_model`).
+    """A head as drafter: one that was trained here (`engine.models.head_model`) or a published one (`RowModel`).
 
     A head of one layer predicts from meaning, and is poor at repetition: names, code and sentences that already occur in the
     conversation. So if the latest tokens occurred earlier in the text, q is a mixture of the head's distribution and the token
@@ -48,24 +85,18 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         DraftlightError: the folder has no usable head, or it does not fit the target.
     """
 
-    _embedding: Callable[[mx.array], mx.array]
-
     def __init__(
         self,
-        head: HeadModel | str | Path,
+        head: RowModel | str | Path,
         target: LoadedModel | TargetModel | None = None,
         name: str = "head",
         copies: bool = True,
     ) -> None:
-        self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
-        super().__init__(self._head, 1, target, name, copies)
+        self._head: RowModel = load_head(Path(head)) if isinstance(head, (str, Path)) else head
+        super().__init__(self._head, self._head.cache_count, target, name, copies)
 
     def _bind_modules(self, model: TargetModel) -> None:
-        self._embedding = embedding_of(model)
-
-    @property
-    def _cache(self) -> KVCache:
-        return self._caches[0]
+        self._head.bind(model)
 
     # Rounds
 
@@ -80,7 +111,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         If the chain stays in the lazy graph (a fixed gamma on a GPU), the host does not know the sampled tokens, so nothing is
         copied after them.
         """
-        limit = min(plan.length, self._head.config.max_position_embeddings - len(self._committed))
+        free = self._head.config.max_position_embeddings - len(self._committed)
+        limit = min(plan.length, free, self._head.max_proposals)
         self._statistics = None
         if plan.width > 1 and limit >= 1:
             return self._grown(plan, limit, sampler)
@@ -93,7 +125,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
                 token = sampler.place(copied, share)
                 asks, is_known = False, True  # after a copy the head cannot continue: it has no row for the copied token
             elif asks and sampler.remaining:
-                feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
+                feature, logits = self._first_step() if feature is None else self._step(feature, token)
                 columns: mx.array | None = self._head.target_ids
                 if copied is not None:
                     logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
@@ -141,11 +173,10 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         Args:
             features: (nodes, hidden) of the nodes before them. held: nodes that the cache holds behind the committed rows.
         """
-        shape, newest = growing.shape, self._rows - 1
-        positions = mx.array(newest + np.array(shape.depths)[list(nodes)], mx.int32)
-        visible = shape.visible[np.ix_(nodes, [*held, *nodes])]
-        before = np.ones((len(nodes), newest + 1), np.bool_)
-        after = self._step(features, growing.tokens(nodes), positions, mx.array(np.concatenate([before, visible], axis=1)))
+        rows = [*held, *nodes]
+        depths = np.array(growing.shape.depths)[rows] - 1  # the row of the root is committed
+        visible = growing.shape.visible[np.ix_(nodes, rows)]
+        after = self._head.advance(features, growing.tokens(nodes), self._caches, TreeRows(depths, visible))
         return after, self._head.logits(after)
 
     def _copies_after(self, limit: int) -> tuple[list[int], list[float]]:
@@ -166,20 +197,11 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             mx.async_eval(*self._queued)
 
     def _absorb(self, rows: int) -> None:
-        """Computes keys and values of the first `rows` rows, without a prediction."""
-        start = int(self._cache.offset)
-        if start >= rows:
-            trim_to([self._cache], rows, "head")
-            return
-        feature = self._feature_rows(start, rows)
-        _, keys, values = self._project(feature, mx.array(self._committed[start + 1 : rows + 1]), start)
-        self._cache.update_and_fetch(keys, values)
-
-    def _project(self, feature: mx.array, tokens: mx.array, start: int | mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        """Returns queries, keys and values of rows from features (rows, hidden) and the tokens after them (rows,). `start`: the
-        position of the first row, or the (rows,) positions of all."""
-        embedding = self._embedding(tokens).astype(feature.dtype)
-        return self._head.project(feature[None], embedding[None], start)
+        """Computes keys and values of the first `rows` rows, without a prediction: their outputs are never evaluated."""
+        self._trim(rows)
+        for first in range(int(self._caches[0].offset), rows, ABSORBED_ROWS):
+            last = min(first + ABSORBED_ROWS, rows)
+            self._head.advance(self._feature_rows(first, last), mx.array(self._committed[first + 1 : last + 1]), self._caches)
 
     def _first_step(self) -> tuple[mx.array, mx.array]:
         """Returns the head's feature (1, hidden) and logits (columns,) for the token after all committed ones."""
@@ -187,29 +209,15 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             queued, self._queued = self._queued, None
             return queued
         self._fuse()
-        newest = self._rows - 1
-        self._absorb(newest)
+        self._absorb(self._rows - 1)
         self._fuse()
-        return self._attend(self._features[-1][-1:], mx.array(self._committed[-1:]), newest)
+        return self._step(self._features[-1][-1:], mx.array(self._committed[-1:]))
 
-    def _attend(self, feature: mx.array, token: mx.array, start: int) -> tuple[mx.array, mx.array]:
-        """Runs one step: returns the head's feature (1, hidden) for position start + 1, and logits (columns,) for the token at
-        start + 2."""
-        after = self._step(feature, token, start)
+    def _step(self, feature: mx.array, token: mx.array) -> tuple[mx.array, mx.array]:
+        """Runs one step of a chain, from a feature (1, hidden) and the token (1,) after it. Returns the head's feature
+        (1, hidden) of that token's position and the logits (columns,) of the token after it."""
+        after = self._head.advance(feature, token, self._caches)
         return after, self._head.logits(after[-1])
-
-    def _step(self, features: mx.array, tokens: mx.array, start: int | mx.array, mask: mx.array | None = None) -> mx.array:
-        """Returns the head's features (rows, hidden) after some rows, which it adds to the cache. Arguments as in `_project`.
-
-        Args:
-            mask: (rows, rows in the cache) bool; None for all.
-        """
-        queries, keys, values = self._project(features, tokens, start)
-        keys, values = self._cache.update_and_fetch(keys, values)
-        scale = self._head.config.head_size**-0.5
-        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
-        after: mx.array = self._head.layer_output(features[None], attended)[0]
-        return after
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:

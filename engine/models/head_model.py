@@ -19,7 +19,7 @@ The embedding is not in the folder: the target's is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,8 @@ from engine.files.model_folder import CONFIG, read_json
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.machine.host import computes_on_host
 from engine.models.drafter_folder import write_drafter
+from engine.target.layer_taps import embedding_of
+from engine.target.tree_pass import TreeRows
 from engine.values.drafter_kinds import HEAD_FOLDER
 from engine.values.errors import DraftlightError
 
@@ -89,6 +91,7 @@ class _Metadata:
 
     target_ids: mx.array
     file: Path | None = None
+    embedding: Any = None
 
 
 class HeadModel(nn.Module):
@@ -133,6 +136,34 @@ class HeadModel(nn.Module):
     @cached_property
     def _columns(self) -> dict[int, int]:
         return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
+
+    @property
+    def cache_count(self) -> int:
+        """As in `engine.drafters.feature_head.RowModel`."""
+        return 1
+
+    @property
+    def max_proposals(self) -> int:
+        """As in `RowModel`: its chain has no limit of its own."""
+        return self.config.max_position_embeddings
+
+    def bind(self, target: Any) -> None:
+        """Takes the target's token embedding. Raises DraftlightError if it cannot be found."""
+        self.metadata.embedding = embedding_of(target)
+
+    def advance(self, features: mx.array, tokens: mx.array, caches: Sequence[Any], rows: TreeRows | None = None) -> mx.array:
+        """As in `RowModel`."""
+        (cache,) = caches
+        offset = int(cache.offset)
+        positions: int | mx.array = offset
+        mask: str | mx.array | None = "causal" if features.shape[0] > 1 else None
+        if rows is not None:
+            positions, mask = mx.array(offset - rows.held + rows.depths[rows.held :], mx.int32), rows.mask(offset - rows.held)
+        embedded = self.metadata.embedding(tokens).astype(features.dtype)
+        queries, keys, values = self.project(features[None], embedded[None], positions)
+        keys, values = cache.update_and_fetch(keys, values)
+        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self.config.head_size**-0.5, mask=mask)
+        return self.layer_output(features[None], attended)[0]
 
     def fuse(self, features: mx.array) -> mx.array:
         """Returns (rows, hidden), fused from the tapped outputs (rows, taps x hidden)."""

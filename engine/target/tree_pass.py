@@ -73,6 +73,10 @@ class TreeRows:
         """Number of nodes that the cache holds before the pass."""
         return self.visible.shape[1] - self.visible.shape[0]
 
+    def mask(self, committed: int) -> mx.array:
+        """Returns (new, committed + held + new) bool: what each new node attends to, all committed rows included."""
+        return mx.array(np.concatenate([np.ones((len(self.visible), committed), np.bool_), self.visible], axis=1))
+
     @classmethod
     def whole(cls, shape: TreeShape) -> TreeRows:
         """Returns the rows of a pass over all nodes of a tree, root included."""
@@ -87,13 +91,13 @@ def tree_pass(
     Args:
         module: the mlx-lm model, if `model` only calls it.
     """
-    with _reading(model if module is None else module, cache, rows):
+    with reading_nodes(model if module is None else module, cache, rows):
         logits: mx.array = model(tokens[None], cache=cache)[0]
     return logits
 
 
 @contextmanager
-def _reading(model: Any, cache: Sequence[Any], rows: TreeRows) -> Iterator[None]:
+def reading_nodes(model: Any, cache: Sequence[Any], rows: TreeRows) -> Iterator[None]:
     """Gives the caches the tree's masks and the ropes the nodes' positions, for one pass."""
     depths = mx.array(rows.depths[rows.held :], mx.int32)
     ropes, leaves = _ropes_of(model), leaves_of(cache)
