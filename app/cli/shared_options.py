@@ -97,8 +97,8 @@ def target(default: str | None = argparse.SUPPRESS) -> Option:
 
 def models(default: str | None = argparse.SUPPRESS) -> tuple[Option, ...]:
     """Returns the options `--target` and `--drafter`, see `target`."""
-    paths = " or ".join(kind.title.lower() for kind in BY_PATH.values())
-    meaning = f"{', '.join(DRAFTERS)}, or the path of a {paths}"
+    titles = [kind.title if kind.title[:2].isupper() else kind.title.lower() for kind in BY_PATH.values()]
+    meaning = f"{', '.join(DRAFTERS)}, or the path of a {', '.join(titles[:-1])} or {titles[-1]}"
     return target(default), option("--drafter", metavar="DRAFTER", type=drafter, default=default, help=meaning)
 
 

@@ -68,7 +68,11 @@ def _compared(setup: Setup) -> tuple[object, ...]:
 def _two_drafters(settings: Settings) -> tuple[str, str]:
     """Returns two drafters that fit the target and differ as much as possible, that of the settings first."""
     first = _drafter(settings)
-    others = [name for name, kind in DRAFTERS.items() if kind.build and name != first and may_fit(name, settings.target)]
+    others = [
+        name
+        for name, kind in DRAFTERS.items()
+        if kind.build and name != first and kind.fits != "inside" and may_fit(name, settings.target)
+    ]
     return first, next((name for name in others if DRAFTERS[name].has_distribution), others[0])
 
 

@@ -27,6 +27,7 @@ FITS_NOTES: dict[Fits, str] = {
     "builtin": "Works with the built-in target only.",
     "vocabulary": "Works with targets that have the same vocabulary.",
     "own": "Works with the target that it was trained for.",
+    "inside": "Works with targets whose files have one.",
 }
 DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",

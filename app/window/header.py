@@ -165,7 +165,8 @@ class Header(QWidget):
             title = target_title(name) if kind == "target" else drafter_title(name)
             built_in = name == "builtin" or (drafter is not None and drafter.fits == "builtin")
             fits = kind == "target" or may_fit(name, target)
-            box.add_model(title, name, ("built in" if built_in else "") if fits else "for the built-in target only")
+            elsewhere = "for the built-in target only" if built_in else "not in this model"
+            box.add_model(title, name, ("built in" if built_in else "") if fits else elsewhere)
             tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
             box.setItemData(box.count() - 1, plain_tip(tip), Qt.ItemDataRole.ToolTipRole)
             if not fits:

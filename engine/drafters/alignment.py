@@ -77,7 +77,7 @@ def _stays_finite(model: BlockModel | HeadModel, target: TargetModel) -> bool:
 def compatibility_warning(model: BlockModel | HeadModel, target: LoadedModel) -> str:
     """Returns a warning for the user about how the drafter reads this target; empty if there is none, or if it was trained for
     exactly this one."""
-    return "" if model.config.target_sha256 else doubts_on(model, target.model, *_written(target))
+    return "" if model.config.target_sha256 else doubts_on(model, target.model, *written_by(target))
 
 
 def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence[int], first: int) -> str:
@@ -103,9 +103,9 @@ def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence
     )
 
 
-def _written(target: LoadedModel) -> tuple[list[int], int]:
-    """Returns a text that the target has written greedily, after a question in its template if it has one, and the index at which
-    it begins."""
+def written_by(target: LoadedModel, count: int = WRITTEN) -> tuple[list[int], int]:
+    """Returns a text whose last `count` tokens the target has written greedily, after a question in its template if it has one,
+    and the index of the last token before them."""
     tokens = [1, 2, 3]
     if target.tokenizer is not None:
         try:
@@ -114,7 +114,7 @@ def _written(target: LoadedModel) -> tuple[list[int], int]:
             tokens = list(target.tokenizer.encode(_QUESTION))
     first, cache = len(tokens) - 1, make_prompt_cache(target.model)
     read_prompt(target.model, cache, tokens[:-1], always)
-    for _ in range(WRITTEN):
+    for _ in range(count):
         row = target.model(mx.array([tokens[-1:]]), cache=cache)[0, -1]
         tokens.append(cast(int, mx.argmax(row).item()))
     return tokens, first
@@ -164,7 +164,7 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
         logits = model.logits(rows)
         if "markov_head" in model and slot >= model.first_markov_slot:
             logits = logits + model.markov_head(rows, tokens, None)[0]
-        return _log_chances(logits, known[anchors + 1], model.column_of)
+        return log_chances(logits, known[anchors + 1], model.column_of)
     finally:
         model.config = stated
 
@@ -179,10 +179,10 @@ def _of_head(model: HeadModel, target: TargetModel, features: mx.array, text: li
     attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask="causal")
     logits = model.logits(model.layer_output(fused[None], attended)[0])
     start = max(0, first - 1)  # the row before the anchor, with the anchor's token
-    return _log_chances(logits[start:], np.array(text)[start + 2 :], model.column_of)
+    return log_chances(logits[start:], np.array(text)[start + 2 :], model.column_of)
 
 
-def _log_chances(logits: mx.array, tokens: np.ndarray, column_of: Callable[[int], int | None]) -> Scores:
+def log_chances(logits: mx.array, tokens: np.ndarray, column_of: Callable[[int], int | None]) -> Scores:
     """Returns (rows,) log-probabilities of the token of each row; a token without a column gets that of the least likely one."""
     logs = np.array((logits - mx.logsumexp(logits, axis=-1, keepdims=True)).astype(mx.float32))
     columns = [column_of(int(token)) for token in tokens]

@@ -331,7 +331,7 @@ def _read_folder(folder: Path, base: LibraryModel) -> LibraryModel:
         context=context if isinstance(context, int) else None,
         remembers=_remembers(text),
         need=need_of_folder(base.name, tables.values(), config, device_kind() == "cpu").total,
-        problem=missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
+        problem=missing_parts(folder, by_index=False).strip() or ("" if only_drafts else problem_of_architecture(architecture)),
         form="drafter" if only_drafts else base.form,
         only_drafts=only_drafts,
     )

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.foreign import content_of, json_of, object_in, table
+from engine.files.mtp_files import is_sidecar
 from engine.files.safetensors_header import Table, check_safetensors, listed, require_scales
-from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
+from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
@@ -25,7 +26,7 @@ ADAPTER_WEIGHTS = ("adapters.safetensors", "adapter_model.safetensors")
 """Weight files of an adapter, as mlx-lm and PEFT name them."""
 _INDEX = "model.safetensors.index.json"
 _NUMBERED_PART = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
-DRAFTER_TYPES = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
+DRAFTER_TYPES = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT, MTP_FOLDER, EAGLE_FOLDER)
 """Types of folders with models that can only draft."""
 
 
@@ -86,7 +87,7 @@ def weights_of(folder: Path) -> dict[Path, Table]:
         DraftlightError: there are none, and the message says what there is instead; one is damaged; or files overlap, and it is
             unclear which of them belong to the model.
     """
-    files = sorted(folder.glob(WEIGHTS))
+    files = [file for file in sorted(folder.glob(WEIGHTS)) if not is_sidecar(file)]
     has_config = (folder / CONFIG).is_file()
     if files and has_config:
         return _effective_files(folder, {file: check_safetensors(file) for file in files})

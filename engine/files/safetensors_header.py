@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.files.foreign import json_of, open_file, placeholder_kind
+from engine.files.foreign import json_of, open_file, placeholder_kind, table, text
 from engine.values.errors import DraftlightError, is_whole
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
@@ -53,6 +53,18 @@ def check_safetensors(path: Path) -> Table:
         raise DraftlightError(f"{path} is missing. Download or convert the model again.") from error
     except (OSError, ValueError, struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DraftlightError(f"{path} is damaged: {error}. Download or convert the model again.") from error
+
+
+def stated_format(path: Path) -> str:
+    """Returns the program that the header names as the file's format, such as "pt" or "mlx"; empty if it names none or cannot be
+    read."""
+    try:
+        with open_file(path) as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            stated = json_of(file.read(length)) if length <= _LONGEST_HEADER else {}
+    except (OSError, ValueError, struct.error):
+        return ""
+    return text(table(table(stated).get("__metadata__")).get("format"))
 
 
 _SHOWN = 4

@@ -135,7 +135,7 @@ def read_block_config(config: Mapping[str, Any], where: object) -> BlockConfig:
         DraftlightError: a field is missing or invalid, or asks for something that is not supported.
     """
     try:
-        return _Reader(config, _packaging_of(config, where), where).read()
+        return ConfigReader(config, _packaging_of(config, where), where).read()
     except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError) as error:
         raise DraftlightError(
             f"{where} is not a usable block drafter: its config.json cannot be understood ({error})."
@@ -147,7 +147,9 @@ def _packaging_of(config: Mapping[str, Any], where: object) -> Packaging:
         return "Draftlight"
     if kind := config.get("speculators_model_type"):
         if kind not in ("dflash", "dspark"):
-            raise DraftlightError(f"{where} is a drafter of the speculators type {kind}; only dflash and dspark can be used.")
+            raise DraftlightError(
+                f"{where} is a drafter of the speculators type {kind}; of these, dflash, dspark, eagle3 and mtp can be used."
+            )
         return "speculators"
     projector = (config.get("dflash_config") or {}).get("projector_type", config.get("projector_type"))
     if projector is not None:
@@ -162,7 +164,15 @@ def _packaging_of(config: Mapping[str, Any], where: object) -> Packaging:
     return "DFlash"
 
 
-class _Reader:
+class ConfigReader:
+    """Reads the settings of a drafter's layers, which other kinds of drafters state in the same way.
+
+    Attributes:
+        what: the kind of drafter, in messages.
+    """
+
+    what = "block drafter"
+
     def __init__(self, config: Mapping[str, Any], packaging: Packaging, where: object) -> None:
         self.packaging, self.where = packaging, where
         nested = [config.get("dflash_config"), config.get("dspark_config"), config.get("transformer_layer_config")]
@@ -180,14 +190,14 @@ class _Reader:
         """Returns the same as `find`. Raises DraftlightError if none of the fields is stated."""
         value = self.find(*names)
         if value is None:
-            raise DraftlightError(f"{self.where} is not a usable block drafter: its config.json has no {names[0]}.")
+            raise DraftlightError(f"{self.where} is not a usable {self.what}: its config.json has no {names[0]}.")
         return value
 
     def integer(self, *names: str, minimum: int = 1, maximum: int = MAX_INTEGER) -> int:
         """Returns a required integer field. Raises DraftlightError if it is missing or outside `minimum` to `maximum`."""
         number = self.need(*names)
         if not isinstance(number, int) or isinstance(number, bool) or not minimum <= number <= maximum:
-            raise DraftlightError(f"{self.where} is not a usable block drafter: {names[0]} is {number!r} in its config.json.")
+            raise DraftlightError(f"{self.where} is not a usable {self.what}: {names[0]} is {number!r} in its config.json.")
         return number
 
     def read(self) -> BlockConfig:
@@ -239,7 +249,7 @@ class _Reader:
             **self.second_version(),
         )
         if settings.num_attention_heads % settings.num_key_value_heads or settings.head_dim % 2:
-            raise DraftlightError(f"{self.where} is not a usable block drafter: its attention heads do not add up.")
+            raise DraftlightError(f"{self.where} is not a usable {self.what}: its attention heads do not add up.")
         return settings
 
     def rope(self, windows: tuple[int | None, ...]) -> tuple[float, Mapping[str, Any] | None, bool]:
@@ -296,7 +306,7 @@ class _Reader:
     def unknown(self, name: str, value: object) -> DraftlightError:
         """Returns the error for an unsupported setting."""
         return DraftlightError(
-            f"{self.where} is not a block drafter that Draftlight can run: its config.json states {name} {value!r}."
+            f"{self.where} is not a {self.what} that Draftlight can run: its config.json states {name} {value!r}."
         )
 
     def taps(self, layers: int) -> tuple[int, ...]:
@@ -322,7 +332,7 @@ class _Reader:
             if drafted is not None:
                 if drafted not in (size, size - 1):
                     raise DraftlightError(
-                        f"{self.where} is not a usable block drafter: it says that a block of {size} gives "
+                        f"{self.where} is not a usable {self.what}: it says that a block of {size} gives "
                         f"{drafted} {noun(drafted, 'token')}."
                     )
                 return drafted == size
@@ -347,7 +357,7 @@ class _Reader:
             types = [SLIDING if is_used and layer >= first else FULL for layer in range(layers)]
         if len(types) != layers or set(types) - {SLIDING, FULL}:
             raise DraftlightError(
-                f"{self.where} is not a usable block drafter: layer_types must name {layers} "
+                f"{self.where} is not a usable {self.what}: layer_types must name {layers} "
                 f"{noun(layers, 'layer')} as {SLIDING} or {FULL}."
             )
         size = self.integer("sliding_window") if SLIDING in types else None
@@ -368,5 +378,5 @@ class _Reader:
         names = ("conv_kernel_size", "conv_group_size", "selector_top_k")
         kernel, group, top = (self.integer(name) if self.find(name) else 0 for name in names)
         if bool(kernel) != bool(group) or (group and self.integer("hidden_size") % group):
-            raise DraftlightError(f"{self.where} is not a usable block drafter: its convolutions do not fit its hidden size.")
+            raise DraftlightError(f"{self.where} is not a usable {self.what}: its convolutions do not fit its hidden size.")
         return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": top}

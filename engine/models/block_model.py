@@ -95,7 +95,7 @@ class _Attention(nn.Module):
         return _rows(self.o_proj, attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
 
 
-_ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
+ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
     "silu": nn.silu,
     "gelu": nn.gelu,
     "gelu_tanh": nn.gelu_approx,
@@ -109,7 +109,7 @@ _ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
 class _FeedForward(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self._activation = _ACTIVATIONS[config.activation]
+        self._activation = ACTIVATIONS[config.activation]
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)

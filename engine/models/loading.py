@@ -14,7 +14,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -31,6 +31,7 @@ from engine.files.hub import HUB_ID, folder_of, offers
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
 from engine.files.model_folder import (
     CONFIG,
+    DRAFTER_TYPES,
     WEIGHTS,
     adapter_files,
     base_candidates,
@@ -40,6 +41,7 @@ from engine.files.model_folder import (
     require_usable,
     weights_of,
 )
+from engine.files.mtp_files import layer_count, names_of_heads
 from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import Table, listed
 from engine.machine import device
@@ -52,7 +54,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder
 from engine.target.layer_taps import embedding_of
-from engine.values.drafter_kinds import SMALL_DRAFT
+from engine.values.drafter_kinds import BY_PATH, SMALL_DRAFT, type_stated
 from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 from engine.values.events import LOADING, ReportStep
 
@@ -173,6 +175,11 @@ def _load_folder(
     config = read_json(folder / CONFIG, required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
         return _load_trimmed_draft(folder, name, config, target)
+    if (kind := type_stated(config)) in DRAFTER_TYPES:
+        raise DraftlightError(
+            f"{folder} contains only a drafter ({BY_PATH[kind].title}), and no model that could answer. Choose it as the "
+            "drafter of the model that it was made for."
+        )
     weights = weights_of(folder)
     require_usable(folder, config, weights)
     files, tables = tuple(weights), list(weights.values())
@@ -180,7 +187,10 @@ def _load_folder(
     config = read_configuration(folder, rows)
     make_room(need_of_folder(name, tables, config, computes_on_host()))
     with explained(folder, _EIGHT_BIT_ADVICE if _is_narrow(tables) else ""), _with_only(folder, files) as readable_folder:
-        model, config = mlx_lm.utils.load_model(readable_folder, lazy=True, model_config=config)
+        heads = names_of_heads((name for own in tables for name in own), layer_count(config))
+        model, config = mlx_lm.utils.load_model(
+            readable_folder, lazy=True, model_config=config, get_model_classes=_without(frozenset(heads))
+        )
         require_rotation(model, config, folder)
         _require_expanded(model, tables, folder)
         width = model(mx.array([[0]])).shape[-1]
@@ -214,6 +224,30 @@ def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
             (Path(links) / path.name).symlink_to(path.resolve())
         (Path(links) / CONFIG).write_text("{}")
         yield Path(links)
+
+
+def _without(names: frozenset[str]) -> Callable[..., tuple[type[nn.Module], type]]:
+    """Returns mlx-lm's choice of a class for a configuration, with a class that ignores some tensors of the files.
+
+    mlx-lm drops MTP heads only where it expects them. Elsewhere they would make the weights look as if there were too many, or as
+    if they were not converted yet.
+    """
+    if not names:
+        return mlx_lm.utils._get_classes
+
+    def classes(config: dict[str, Any]) -> tuple[type[nn.Module], type]:
+        """Returns the class of the model and that of its settings."""
+        kind, arguments = mlx_lm.utils._get_classes(config)
+
+        def sanitize(model: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            """Converts the weights as the class does, without those of heads; the model is then of its own class again."""
+            model.__class__ = kind
+            own = {name: array for name, array in weights.items() if name not in names}
+            return cast(dict[str, mx.array], model.sanitize(own)) if hasattr(model, "sanitize") else own
+
+        return type(kind.__name__, (kind,), {"sanitize": sanitize}), arguments
+
+    return classes
 
 
 def _reads_config(folder: Path) -> bool:
@@ -300,7 +334,7 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
             to_float32(model)
             adapters.merge(model)
         else:
-            _to_one_float_type(model)
+            to_one_float_type(model)
         if split is not None:
             split(model, name)
         tree_map(mx.eval, model.parameters())
@@ -330,7 +364,7 @@ def to_float32(model: nn.Module) -> None:
     model.set_dtype(mx.float32)
 
 
-def _to_one_float_type(model: nn.Module) -> None:
+def to_one_float_type(model: nn.Module) -> None:
     """Casts norms to the type of the quantised layers' scales, so that activations are not widened.
 
     Parameters that the model's class excludes from casting (`cast_predicate`: decays, biases of routers) keep their type.

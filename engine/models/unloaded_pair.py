@@ -15,13 +15,15 @@ from engine.files.model_folder import CONFIG, read_json
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
 from engine.models.configuration import read_configuration
+from engine.models.eagle3_config import read_eagle_config
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.head_model import head_reason
 from engine.models.loaded import LoadedModel
+from engine.models.mtp_model import require_family
 from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
-from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
+from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 
 
@@ -44,6 +46,12 @@ def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
         config = read_json(path / CONFIG)
         if type_stated(config) == BLOCK_FOLDER:
             return block_reason(read_block_config(config, path), target) or "", ""
+        if type_stated(config) == MTP_FOLDER:
+            require_family(config, path, target)
+            return "", ""
+        if type_stated(config) == EAGLE_FOLDER:
+            read_eagle_config(config, path)
+            return "", ""
         if config.get("model_type") == HEAD_FOLDER:
             return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:

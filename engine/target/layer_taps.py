@@ -104,6 +104,21 @@ def embedding_of(model: Any) -> Any:
     return embedding
 
 
+def final_norm_of(model: Any) -> Any:
+    """Returns the norm between the last layer of an mlx-lm model and its output layer.
+
+    Raises:
+        DraftlightError: it is not at the place where mlx-lm's models have it.
+    """
+    inner = getattr(model, "language_model", model)
+    norm = getattr(getattr(inner, "model", inner), "norm", None)
+    if norm is None:
+        raise DraftlightError(
+            "Draftlight cannot find this target's last norm, so no drafter that reads its final state can be used with it."
+        )
+    return norm
+
+
 def output_module_of(model: Any) -> Any:
     """Returns the output layer of an mlx-lm model, which computes its logits: `lm_head`, or the embedding if the two are tied."""
     inner = getattr(model, "language_model", model)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Fits = Literal["any", "builtin", "vocabulary", "own"]
-"""The targets that a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for."""
+Fits = Literal["any", "builtin", "vocabulary", "own", "inside"]
+"""The targets that a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for; those
+whose files have it inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,13 @@ class DrafterKind:
 
 
 NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT, BLOCK = "none", "auto", "ngram", "head", "builtin-draft", "builtin-block"
+MTP = "mtp"
 HEAD_FOLDER = "draftlight_head"
 BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
 """Model types in the config.json of a head, of a block drafter, and of a draft model that shares its target's embedding."""
+MTP_FOLDER, EAGLE_FOLDER = "mtp_head", "eagle3_head"
+"""What `type_stated` calls folders with a published head alone; their model types are those of their targets or layers."""
 
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
@@ -110,6 +114,15 @@ DRAFTERS: dict[str, DrafterKind] = {
             fits="builtin",
             sets_own_length=True,
         ),
+        DrafterKind(
+            MTP,
+            "MTP head of the model",
+            "The layer that predicts the token after next, where the model has one; also copies what followed earlier.",
+            "engine.drafters.mtp:build",
+            fits="inside",
+            sets_own_length=True,
+            short_title="MTP head",
+        ),
     )
 }
 """Drafters that are selected by name, in the order in which they are offered."""
@@ -134,6 +147,22 @@ BY_PATH: dict[str, DrafterKind] = {
             sets_own_length=True,
         ),
         DrafterKind(
+            MTP_FOLDER,
+            "MTP head",
+            "The layer of a model that predicts the token after the next, in a folder of its own.",
+            "engine.drafters.mtp:build",
+            fits="own",
+            sets_own_length=True,
+        ),
+        DrafterKind(
+            EAGLE_FOLDER,
+            "EAGLE-3 head",
+            "One small layer that reads its target's features (EAGLE-3).",
+            "engine.drafters.eagle3:build",
+            fits="own",
+            sets_own_length=True,
+        ),
+        DrafterKind(
             "",
             "Draft model",
             "A smaller language model.",
@@ -148,12 +177,20 @@ BY_PATH: dict[str, DrafterKind] = {
 
 
 def type_stated(config: Mapping[str, object]) -> str:
-    """Returns the model type of a config.json. Published block drafters state the model type of their layers, so they are
-    recognised by other marks: see `engine.models.block_config`."""
+    """Returns the model type of a config.json. Published drafters state the model type of their layers or their target, so they
+    are recognised by other marks: see `engine.models.block_config`, `eagle3_config` there and `engine.files.mtp_files`."""
     names = config.get("architectures")
-    named = isinstance(names, list) and any("DFlash" in str(name) or "DSpark" in str(name) for name in names)
-    is_block = named or "dflash_config" in config or "speculators_model_type" in config
-    return BLOCK_FOLDER if is_block else str(config.get("model_type", ""))
+    architectures = [str(name) for name in names] if isinstance(names, list) else []
+    of_speculators, model_type = str(config.get("speculators_model_type", "")), str(config.get("model_type", ""))
+    if of_speculators == "mtp" or model_type.endswith("_mtp"):
+        return MTP_FOLDER
+    if any("DFlash" in name or "DSpark" in name for name in architectures) or "dflash_config" in config:
+        return BLOCK_FOLDER
+    if of_speculators.startswith("eagle") or any("Eagle" in name for name in architectures) or "eagle_config" in config:
+        return EAGLE_FOLDER
+    if of_speculators:
+        return BLOCK_FOLDER
+    return EAGLE_FOLDER if "draft_vocab_size" in config and model_type != BLOCK_FOLDER else model_type
 
 
 def drafter_kind(name: str, model_type: object = "") -> DrafterKind:
@@ -163,7 +200,8 @@ def drafter_kind(name: str, model_type: object = "") -> DrafterKind:
 
 def may_fit(name: str, target: str) -> bool:
     """Returns False if the names alone show that a drafter cannot draft for a target."""
-    return drafter_kind(name).fits != "builtin" or target == "builtin"
+    fits = drafter_kind(name).fits
+    return target == "builtin" if fits == "builtin" else fits != "inside" or target != "builtin"
 
 
 def single_drafter(target: str) -> str:

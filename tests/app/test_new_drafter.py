@@ -79,6 +79,7 @@ def test_the_selectors_offer_it(qtbot: QtBot) -> None:
         "Trained head (built in)",
         "Small draft model (built in)",
         "Block drafter (built in)",
+        "MTP head of the model (not in this model)",
         "Echo",
         "",
         "Models…",
@@ -108,14 +109,20 @@ def test_the_selector_tells_what_each_drafter_is_and_what_a_path_may_lead_to(qtb
     assert tip("ngram") == f"{DRAFTERS['ngram'].does} With gamma set to auto, it decides how many tokens to propose."
     assert tip("head").endswith("Works with the built-in target only.")
     assert tip("/models/small.gguf") == "/models/small.gguf"
-    assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == ["Head", "Block drafter", "Draft model"]
+    assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == [
+        "Head",
+        "Block drafter",
+        "MTP head",
+        "EAGLE-3 head",
+        "Draft model",
+    ]
     assert "same vocabulary" in tip("\0folder") and "trained for" in tip("\0folder")
 
 
 def test_the_command_line_takes_it(home: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["chat", "--help"])
-    assert "builtin-draft, builtin-block, echo, or the path of a head or block drafter or draft model" in " ".join(
+    assert "builtin-block, mtp, echo, or the path of a head, block drafter, MTP head, EAGLE-3 head or draft model" in " ".join(
         capsys.readouterr().out.split()
     )
     assert main(["chat", "hi", "--target", target, "--drafter", "echo", "--max-tokens", "8"]) == 0

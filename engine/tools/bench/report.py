@@ -107,7 +107,11 @@ class Results:
         if self.setup is None or not self.rows:
             return ""
         request = self.request
-        others = [name for name in DRAFTERS if name not in (NO_DRAFTER, *request.drafters) and may_fit(name, request.target)]
+        others = [
+            name
+            for name, kind in DRAFTERS.items()
+            if name not in (NO_DRAFTER, *request.drafters) and kind.fits != "inside" and may_fit(name, request.target)
+        ]
         words = [*(drafter_title(name) if titles else name for name in others), *self.setup.own]
         return f"Not measured: {listed(words)}." if words else ""
 

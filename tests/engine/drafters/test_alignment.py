@@ -132,7 +132,7 @@ def test_the_probe_is_made_when_a_drafter_is_loaded(target: nn.Module, tmp_path:
     loaded = LoadedModel(target, None, frozenset(), vocabulary, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
     right = build(str(tmp_path), loaded, lambda: None)
     text = text_of(BlockDrafter(right.drafter._block, target, copies=False), target)
-    monkeypatch.setattr("engine.drafters.alignment._written", lambda loaded: (text, len(PROMPT)))
+    monkeypatch.setattr("engine.drafters.alignment.written_by", lambda loaded: (text, len(PROMPT)))
     assert build(str(tmp_path), loaded, lambda: None).warning == ""
     config = json.loads((tmp_path / "config.json").read_text())
     config["dflash_config"]["target_layer_ids"] = [1, 3]

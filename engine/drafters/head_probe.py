@@ -1,0 +1,225 @@
+"""Checks how a published head's files are to be read, by a probe on a text that the target writes, and reads them that way.
+
+What the files do not say for certain (`engine.models.state_head.StateHead.readings`) changes no text, only how much of a draft is
+accepted. So every reading predicts the same tokens of the target's own answer to a fixed question, teacher-forced. The declared
+reading stays unless another one predicts them better by more than three standard errors of the difference, and better than a
+guess among all tokens by as much: of a head that knows nothing of its target, the least certain reading would win. The verdict
+is kept by the digests of head and target, so that later loads need no probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache
+
+from engine.drafters.alignment import log_chances, written_by
+from engine.files.foreign import number, object_in, table, text
+from engine.files.paths import data_folder
+from engine.files.whole_file import NotWritten, write_whole
+from engine.models.loaded import LoadedModel
+from engine.models.state_head import StateHead
+from engine.target.layer_taps import tap
+
+ROWS = 64
+"""Number of tokens that each reading predicts."""
+ERRORS = 3.0
+"""Standard errors of the mean difference by which another reading must be better."""
+LEAST_RIGHT = 0.1
+"""Share of right first drafts below which the user is warned: a head of another fine-tune, or one that is read in a wrong way
+that the probe does not try."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of a probe, in mean log-probabilities (nats) of the target's tokens.
+
+    Attributes:
+        words: what distinguishes the chosen reading; empty for the declared one.
+        chain_words: the same for what a chain continues from.
+        declared, chosen: mean of the declared reading, and of the chosen one.
+        error: standard error of their difference; 0 if they are the same.
+        right: share of first drafts that are the target's token, as chosen.
+    """
+
+    words: str
+    chain_words: str
+    declared: float
+    chosen: float
+    error: float
+    right: float
+    rows: int
+
+    @property
+    def warning(self) -> str:
+        """Returns what the user should know, in numbers; empty if the head is read as declared and predicts the target."""
+        if self.words or self.chain_words:
+            how = " and ".join(part for part in (self.words, self.chain_words) if part)
+            gain = (
+                f" (log-probability {self.chosen:.2f} instead of {self.declared:.2f} a token, difference "
+                f"{self.chosen - self.declared:.2f} ± {self.error:.2f})"
+                if self.words
+                else ""
+            )
+            return (
+                f"The files of this head do not read as they state: it predicts {self.rows} tokens of the target's own text "
+                f"better if {how}{gain}. It is used that way; the first draft is right {self.right:.0%} of the time."
+            )
+        if self.right < LEAST_RIGHT:
+            return (
+                f"This head predicts {self.right:.0%} of {self.rows} tokens of the target's own text (log-probability "
+                f"{self.declared:.2f} a token). It was probably made for another model; the text stays right, but few "
+                "proposals will be accepted."
+            )
+        return ""
+
+
+def settle(head: StateHead[Any], target: LoadedModel) -> str:
+    """Chooses the reading of a head for a target, and returns the warning about it for the user; empty if there is none."""
+    head.require_target(target)
+    key = f"{head.sha256}|{target.sha256}"
+    verdict = _recorded(key)
+    if verdict is None or not _apply(head, verdict):
+        verdict = probe(head, target)
+        _record(key, verdict)
+    _log.info("Probe of %s for %s: %s", head.what, target.name, verdict)
+    return verdict.warning
+
+
+def probe(head: StateHead[Any], target: LoadedModel, written: tuple[list[int], int] | None = None) -> Verdict:
+    """Chooses the reading of a head by its predictions, and leaves the head with it.
+
+    Args:
+        written: a text of the target, and the index of the first token that it wrote; None lets it write one.
+    """
+    tokens, first = written_by(target, ROWS + 1) if written is None else written
+    known = np.array(tokens)
+    declared = head.reading
+    states: dict[tuple[int, ...], mx.array] = {}
+
+    def first_drafts(reading: Any) -> tuple[np.ndarray, float]:
+        """Returns the log-probability of each token that the head drafts first, and the share of right ones."""
+        logits = _predictions(head, target, tokens, reading, states)[first:-1]
+        expected = known[first + 2 :]
+        best = np.array(mx.argmax(logits, axis=-1))
+        columns = np.array([-1 if (column := head.column_of(int(token))) is None else column for token in expected])
+        return log_chances(logits, expected, head.column_of), float((best == columns).mean())
+
+    own, right = first_drafts(declared)
+    chosen, words, error, mean = declared, "", 0.0, float(own.mean())
+    for name, reading in head.readings().items():
+        scores, share = first_drafts(reading)
+        if scores.mean() > mean and _is_better(scores, own, target):
+            chosen, words, error, mean, right = reading, name, _error(scores - own), float(scores.mean()), share
+    head.read_as(chosen)
+    chain_words = _settle_chain(head, target, tokens, first, states)
+    return Verdict(words, chain_words, float(own.mean()), mean, error, right, len(own))
+
+
+def _settle_chain(
+    head: StateHead[Any], target: LoadedModel, tokens: list[int], first: int, states: dict[tuple[int, ...], mx.array]
+) -> str:
+    """Chooses by the second tokens of chains what these continue from; returns what distinguishes it, or an empty text."""
+    if head.max_proposals < 2:
+        return ""
+    declared = head.reading
+    own = _second_drafts(head, target, tokens, first, declared, states)
+    for words, reading in head.chain_readings().items():
+        if _is_better(_second_drafts(head, target, tokens, first, reading, states), own, target):
+            head.read_as(reading)
+            return words
+    head.read_as(declared)
+    return ""
+
+
+def _error(values: np.ndarray) -> float:
+    """Returns the standard error of the mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _is_better(scores: np.ndarray, declared: np.ndarray, target: LoadedModel) -> bool:
+    """Returns whether some log-probabilities are clearly better than the declared reading's and than a guess."""
+    guess = -np.log(len(target.vocabulary))
+    return all(float(gain.mean()) > ERRORS * _error(gain) for gain in (scores - declared, scores - guess))
+
+
+def _rows(
+    head: StateHead[Any], target: LoadedModel, tokens: list[int], reading: Any, states: dict[tuple[int, ...], mx.array]
+) -> tuple[mx.array, list[KVCache]]:
+    """Returns the head's outputs for all rows of a text but the last token's, and its caches after them."""
+    head.read_as(reading)
+    taps = head.config.taps
+    if taps not in states:
+        tapped = tap(target.model, taps)
+        target.model(mx.array([tokens]))
+        states[taps] = tapped.take()
+    caches = [KVCache() for _ in range(head.cache_count)]
+    return head.advance(head.fuse(states[taps][:-1]), mx.array(tokens[1:]), caches), caches
+
+
+def _predictions(
+    head: StateHead[Any], target: LoadedModel, tokens: list[int], reading: Any, states: dict[tuple[int, ...], mx.array]
+) -> mx.array:
+    """Returns (tokens - 1, columns): row i predicts token i + 2."""
+    return head.logits(_rows(head, target, tokens, reading, states)[0])
+
+
+def _second_drafts(
+    head: StateHead[Any],
+    target: LoadedModel,
+    tokens: list[int],
+    first: int,
+    reading: Any,
+    states: dict[tuple[int, ...], mx.array],
+) -> np.ndarray:
+    """Returns the log-probability of each token that a chain drafts second, if the first one is the target's.
+
+    The rows are taken from the last one back, so that each step may overwrite the rows of later ones in the caches.
+    """
+    outputs, caches = _rows(head, target, tokens, reading, states)
+    logits = []
+    for row in reversed(range(first, len(tokens) - 3)):
+        for cache in caches:
+            cache.trim(int(cache.offset) - (row + 1))
+        logits.append(head.logits(head.advance(outputs[row : row + 1], mx.array(tokens[row + 2 : row + 3]), caches)))
+    return log_chances(mx.concatenate(logits[::-1]), np.array(tokens)[first + 3 :], head.column_of)
+
+
+# The record of verdicts
+
+
+def _apply(head: StateHead[Any], verdict: Verdict) -> bool:
+    """Reads a head as a verdict says; returns False if the head has no such reading."""
+    for words, readings in ((verdict.words, head.readings), (verdict.chain_words, head.chain_readings)):
+        if words:
+            reading = readings().get(words)
+            if reading is None:
+                return False
+            head.read_as(reading)
+    return True
+
+
+def _recorded(key: str) -> Verdict | None:
+    found: Mapping[str, Any] = table(object_in(_record_path()).get(key))
+    numbers = {name: number(found.get(name)) for name in ("declared", "chosen", "error", "right", "rows")}
+    if any(value is None for value in numbers.values()):
+        return None
+    return Verdict(text(found.get("words")), text(found.get("chain_words")), **numbers)  # type: ignore[arg-type]
+
+
+def _record(key: str, verdict: Verdict) -> None:
+    with contextlib.suppress(NotWritten):  # then the next load probes again
+        write_whole(_record_path(), json.dumps(object_in(_record_path()) | {key: asdict(verdict)}, indent=1), durable=False)
+
+
+def _record_path() -> Any:
+    return data_folder() / "head_readings.json"

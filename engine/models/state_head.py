@@ -1,0 +1,261 @@
+"""Base of published heads: a small model that reads rows of (the target's state at t, the token at t + 1) and predicts the token
+at t + 2.
+
+The drafter (`engine.drafters.feature_head`) is the same for all: it keeps the rows, and asks the head to `advance` some of them
+and for `logits`. A subclass has the weights and computes one row. What the files cannot say for certain is a `Reading`, an object
+of the subclass, which a probe may exchange (`engine.drafters.head_probe`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.utils
+from mlx.utils import tree_flatten
+from mlx_lm.models.base import create_attention_mask
+
+from engine.files.hashes import files_sha256
+from engine.files.safetensors_header import listed
+from engine.machine.host import computes_on_host
+from engine.models.loading import to_float32, to_one_float_type
+from engine.target.layer_taps import embedding_of, final_norm_of, output_module_of, output_rows_of, type_of
+from engine.target.tree_pass import TreeRows, reading_nodes
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
+
+if TYPE_CHECKING:
+    from engine.models.loaded import LoadedModel
+
+Reading = TypeVar("Reading")
+"""What a head's files do not state for certain."""
+
+
+@dataclass(frozen=True)
+class StateHeadConfig:
+    """Properties that every published head has.
+
+    Attributes:
+        taps: target layers whose outputs it reads, counted from 0; -1 is the embedding.
+        hidden_size: of its rows.
+        max_position_embeddings: longest text that it drafts for.
+        target_sha256: empty, because published heads do not name their target by its digest.
+    """
+
+    taps: tuple[int, ...]
+    hidden_size: int
+    max_position_embeddings: int
+    target_sha256: str = ""
+
+
+class _Metadata:
+    """Attributes that are not weights, kept in an object that MLX does not traverse."""
+
+    target_ids: mx.array | None = None
+    files: tuple[Path, ...] = ()
+    embedding: Callable[[mx.array], mx.array] | None = None
+    rows: Callable[[mx.array], mx.array] | None = None
+    final_norm: Callable[[mx.array], mx.array] | None = None
+    target_layers: int = 0
+    kept: dict[str, mx.array]
+
+    def __init__(self) -> None:
+        self.kept = {}
+
+
+class StateHead(nn.Module, Generic[Reading]):
+    """A published head. Rows are (rows, width); a head has one sequence.
+
+    Args:
+        what: its kind in messages, such as "MTP head".
+        reading: how its files are read.
+    """
+
+    def __init__(self, config: StateHeadConfig, what: str, reading: Reading) -> None:
+        super().__init__()
+        self.config = config
+        self.what = what
+        self.reading = reading
+        self.metadata = _Metadata()
+
+    # What a subclass computes
+
+    @property
+    @abstractmethod
+    def cache_count(self) -> int:
+        """As in `engine.drafters.feature_head.RowModel`."""
+
+    @property
+    def max_proposals(self) -> int:
+        """As in `RowModel`."""
+        return self.config.max_position_embeddings
+
+    @abstractmethod
+    def fuse(self, features: mx.array) -> mx.array:
+        """As in `RowModel`."""
+
+    @abstractmethod
+    def advance(self, features: mx.array, tokens: mx.array, caches: Sequence[Any], rows: TreeRows | None = None) -> mx.array:
+        """As in `RowModel`."""
+
+    @abstractmethod
+    def logits(self, features: mx.array) -> mx.array:
+        """As in `RowModel`."""
+
+    @abstractmethod
+    def readings(self) -> Mapping[str, Reading]:
+        """Returns the other readings to try, by what distinguishes them, as the end of "predicts better if …"."""
+
+    @abstractmethod
+    def chain_readings(self) -> Mapping[str, Reading]:
+        """Returns the readings that differ only in what a chain continues from."""
+
+    def read_as(self, reading: Reading) -> None:
+        """Takes another reading. Caches and rows made before are invalid."""
+        self.reading = reading
+
+    # Vocabulary
+
+    @property
+    def target_ids(self) -> mx.array | None:
+        """(columns,) int32: the target token of each column of the logits; None if columns are token ids."""
+        return self.metadata.target_ids
+
+    def column_of(self, token: int) -> int | None:
+        """Returns the column of a target token; None if it has none."""
+        return token if self.target_ids is None else self._columns.get(token)
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        ids = cast(list[int], cast(mx.array, self.target_ids).tolist())
+        return {token: column for column, token in enumerate(ids)}
+
+    # Its target
+
+    @cached_property
+    def sha256(self) -> str | None:
+        """Digest of the weight files; None if the head was not loaded from files."""
+        return files_sha256(self.metadata.files) if self.metadata.files else None
+
+    def require_target(self, target: LoadedModel) -> None:
+        """Raises DraftlightError if the head may not draft for this target."""
+        self.bind(target.model)
+
+    def bind(self, target: Any) -> None:
+        """Takes the target's embedding, final norm and output rows where the file has none of its own.
+
+        Raises:
+            DraftlightError: they cannot be found in the target, or have another width.
+        """
+        self.metadata.final_norm = final_norm_of(target)
+        own = dict(self.items())
+        if (embedding := own.get("embed_tokens")) is None:
+            embedding = embedding_of(target)
+            width = int(embedding(mx.array([0])).shape[-1])
+            if width != self.config.hidden_size:
+                raise DraftlightError(
+                    f"This {self.what} has a hidden size of {self.config.hidden_size:,} and the target one of {width:,}, so it "
+                    "was made for another target."
+                )
+        self.metadata.embedding = embedding
+        tokens = int(output_module_of(target).weight.shape[0])
+        if (head := own.get("lm_head")) is not None:
+            columns = int(head.weight.shape[0])
+            ids = self.target_ids
+            needed = columns if ids is None else cast(int, ids.max().item()) + 1
+            if needed > tokens:
+                raise DraftlightError(
+                    f"This {self.what} was made for a target with {needed:,} or more {noun(needed, 'token')}, and this one has "
+                    f"{tokens:,}. Choose the drafter that was trained for it, or ngram."
+                )
+            self.metadata.rows = head
+        else:
+            rows, narrow = output_rows_of(target), type_of(output_module_of(target))
+            # For operands of two types MLX uses the wider one and casts the whole matrix in every pass.
+            self.metadata.rows = lambda hidden: rows(hidden.astype(narrow))
+
+    def embedded(self, tokens: mx.array, like: mx.array) -> mx.array:
+        """Returns (rows, hidden) embeddings in the type of an array."""
+        assert self.metadata.embedding is not None, "the head is bound to its target"
+        return self.metadata.embedding(tokens).astype(like.dtype)
+
+    def output(self, hidden: mx.array) -> mx.array:
+        """Returns (..., columns) logits of normalised outputs."""
+        assert self.metadata.rows is not None, "the head is bound to its target"
+        return self.metadata.rows(hidden)
+
+    def final_state(self, features: mx.array) -> mx.array:
+        """Returns what the target's output layer reads, from the outputs of its last layer."""
+        assert self.metadata.final_norm is not None, "the head is bound to its target"
+        return self.metadata.final_norm(features)
+
+    @contextmanager
+    def masked(
+        self, x: mx.array, caches: Sequence[Any], rows: TreeRows | None, window: int | None = None
+    ) -> Iterator[mx.array | None]:
+        """Yields the mask for rows (1, rows, hidden) in front of which the caches hold others; inside, the layers rotate them by
+        their positions."""
+        if rows is None:
+            yield create_attention_mask(x, caches[0], window, return_array=True)
+            return
+        with reading_nodes(self, caches, rows):
+            yield create_attention_mask(x, caches[0], window, return_array=True)
+
+
+def assemble(model: StateHead[Any], arrays: Mapping[str, mx.array], where: object, shown: Callable[[str], str] = str) -> None:
+    """Gives a head its weights, in the form they run in (see `engine.models.loading.load`): quantised as stored on a GPU, float32
+    on the CPU.
+
+    Args:
+        arrays: by the names of the head's parameters. where: the file or folder, for messages.
+        shown: returns a parameter's name as the file would have it.
+
+    Raises:
+        DraftlightError: arrays are missing, surplus, or have other shapes; names them.
+    """
+    packed = {name.removesuffix(".scales") for name in arrays if name.endswith(".scales")}
+    missing_packed = {f"{path}.weight" for path in packed} - set(arrays)
+    try:
+        nn.quantize(
+            model,
+            class_predicate=lambda path, module: (
+                mlx_lm.utils.infer_quant_config(path, module, cast(Any, arrays))
+                if path in packed and f"{path}.weight" not in missing_packed and hasattr(module, "to_quantized")
+                else False
+            ),
+        )
+    except (ValueError, ZeroDivisionError) as error:
+        raise DraftlightError(
+            f"{where} is not a usable {model.what}: its weights are packed in an unknown way ({error})."
+        ) from error
+    _require_exactly(dict(tree_flatten(model.parameters())), arrays, where, model.what, shown)
+    model.load_weights(list(arrays.items()))
+    if computes_on_host():
+        to_float32(model)
+    else:
+        to_one_float_type(model)
+    model.eval()
+
+
+def _require_exactly(
+    expected: Mapping[str, mx.array], arrays: Mapping[str, mx.array], where: object, what: str, shown: Callable[[str], str]
+) -> None:
+    missing = sorted({shown(name) for name in set(expected) - set(arrays)})
+    surplus = sorted({shown(name) for name in set(arrays) - set(expected)})
+    wrong = [
+        f"{shown(name)} is {arrays[name].shape} instead of {expected[name].shape}"
+        for name in expected
+        if name in arrays and expected[name].shape != arrays[name].shape
+    ]
+    faults = [f"{word} {listed(names)}" for word, names in (("it lacks", missing), ("it has unknown tensors:", surplus)) if names]
+    if wrong:
+        faults.append(listed(wrong))
+    if faults:
+        raise DraftlightError(f"{where} is not a {what} that Draftlight knows how to run: {'; '.join(faults)}.")

@@ -1,0 +1,293 @@
+"""MTP heads: logits as other implementations compute them, whatever the packaging, and clear words where a head is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.models.mtp_families import ALL_NORMS
+from engine.models.mtp_model import MtpModel, load_mtp
+from engine.target.layer_taps import final_norm_of
+from engine.values.errors import DraftlightError
+from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, write_description, write_tensors
+from tests.engine.head_rounds import TOLERANCE, differences, loaded
+from tests.engine.mtp_files import FAMILIES, reference, write_promise, write_published
+
+QWEN = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+    """Published checkpoints, each written and loaded once."""
+    known: dict[str, LoadedModel] = {}
+
+    def target(family: str) -> LoadedModel:
+        if family not in known:
+            known[family] = loaded(write_published(tmp_path_factory.mktemp("published") / family, family))
+        return known[family]
+
+    return target
+
+
+def head_of(target: LoadedModel) -> MtpModel:
+    head = load_mtp(Path(target.path), target)
+    head.bind(target.model)
+    return head
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_those_of_a_second_implementation(family: str, targets: Callable[[str], LoadedModel]) -> None:
+    """The target's too, so mlx-lm has not read the head's tensors as its own."""
+    target, made = targets(family), reference(family)
+    for current in made["rounds"]:
+        logits = np.array(target.model(mx.array([current["text"][:-1]]))[0, -1])
+        assert np.abs(logits - current["target"]).max() < TOLERANCE
+    assert max(differences(head_of(target), target, made["rounds"])) < TOLERANCE
+
+
+# Wrong readings
+
+
+def _read(head: MtpModel, **changes: Any) -> None:
+    head.read_as(replace(head.reading, **changes))
+
+
+def _halves(head: MtpModel, **_: Any) -> None:
+    """The gate's rows as the second half of q_proj, instead of head by head."""
+    attention = head.layer["self_attn"]
+    weight = attention.q_proj.weight
+    rows = weight.reshape(2, attention.num_attention_heads, -1, weight.shape[-1])
+    attention.q_proj.weight = rows.swapaxes(0, 1).reshape(weight.shape)
+
+
+def _unshifted(head: MtpModel, **_: Any) -> None:
+    """The token of the state instead of the one after it."""
+    embedded = head.embedded
+    head.embedded = lambda tokens, like: embedded(mx.concatenate([tokens[:1], tokens[:-1]]), like)  # type: ignore[method-assign]
+
+
+def _norm_of_target(head: MtpModel, target: LoadedModel) -> None:
+    head.norm = final_norm_of(target.model)
+
+
+def _not_trimmed(head: MtpModel, **_: Any) -> None:
+    advance = head.advance
+
+    def longer(features: mx.array, tokens: mx.array, caches: Any, rows: Any = None) -> mx.array:
+        for cache in caches:
+            if cache.keys is not None and features.shape[0] > 1:
+                cache.offset += 1
+        return advance(features, tokens, caches, rows)
+
+    head.advance = longer  # type: ignore[method-assign]
+
+
+WRONG: dict[str, Callable[..., None]] = {
+    "state first": lambda head, **_: _read(head, embedding_first=not head.reading.embedding_first),
+    "state before the norm": lambda head, **_: _read(head, normed_state=not head.reading.normed_state),
+    "chain before the norm": lambda head, **_: _read(head, chain_normed=not head.reading.chain_normed),
+    "norm of the target": _norm_of_target,
+    "token not shifted": _unshifted,
+    "rows left in the cache": _not_trimmed,
+}
+OF_QWEN: dict[str, Callable[..., None]] = {
+    "norms as stored": lambda head, **_: _read(head, plus_one=frozenset()),
+    "norms plus one in the layer only": lambda head, **_: _read(head, plus_one=frozenset({"layer"})),
+    "norms plus one twice": lambda head, **_: [setattr(head, name, _twice(head[name])) for name in ("norm", "state_norm")],
+    "gate rows in halves": _halves,
+}
+
+
+def _twice(norm: Any) -> Any:
+    norm.weight = norm.weight + 1
+    return norm
+
+
+@pytest.mark.parametrize(
+    ("family", "wrong"), [("qwen3_5", name) for name in (*WRONG, *OF_QWEN)] + [("qwen3_next", name) for name in WRONG]
+)
+def test_a_wrong_reading_gives_other_logits(family: str, wrong: str, targets: Callable[[str], LoadedModel]) -> None:
+    target = targets(family)
+    head = head_of(target)
+    (WRONG | OF_QWEN)[wrong](head, target=target)
+    head.bind = lambda target: None  # type: ignore[method-assign]
+    assert max(differences(head, target, reference(family)["rounds"])) > 100 * TOLERANCE
+
+
+# Packagings
+
+
+def arrays_of(family: str) -> dict[str, np.ndarray]:
+    return FAMILIES[family].head_weights()
+
+
+def beside(folder: Path, family: str, name: str, arrays: dict[str, np.ndarray], metadata: dict[str, str] = PUBLISHED) -> Path:
+    """A model without a head, and its head in another file beside it."""
+    write_promise(folder, family)
+    write_tensors(folder / name, arrays, metadata)
+    return folder
+
+
+def in_layout_of_mlx(family: str) -> dict[str, np.ndarray]:
+    """The head's tensors with the norms that a converter has made, still under the published names."""
+    return {
+        name: array + 1 if array.ndim == 1 and FAMILIES[family].zero_centred else array
+        for name, array in arrays_of(family).items()
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mtp.safetensors",
+        "mtp/weights.safetensors",
+        "mtp/model.safetensors",
+        "model-mtp.safetensors",
+        "model-mtp-head.safetensors",
+        "model_mtp.safetensors",
+        "heads/other.safetensors",
+    ],
+)
+def test_a_head_is_found_beside_its_model(name: str, tmp_path: Path) -> None:
+    folder = beside(tmp_path, "qwen3_5", name, arrays_of("qwen3_5"))
+    if name.startswith("heads"):
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"mlx_lm_extra_tensors": {"mtp_file": name}}))
+    target = loaded(folder)
+    assert max(differences(head_of(target), target, reference("qwen3_5")["rounds"])) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", QWEN)
+@pytest.mark.parametrize("is_raw", [True, False])
+def test_a_converted_model_may_have_a_published_or_a_converted_head(family: str, is_raw: bool, tmp_path: Path) -> None:
+    """As MLX writes both: the head among the target's tensors, with norms as their weight, in a file that says mlx."""
+    published = loaded(write_published(tmp_path / "published", family))
+    weights = {name: np.array(array) for name, array in tree_flatten(published.model.parameters())}
+    head = arrays_of(family) if is_raw else in_layout_of_mlx(family)
+    write_description(tmp_path / "converted", FAMILIES[family].config)
+    write_tensors(tmp_path / "converted" / "model.safetensors", weights | head, CONVERTED)
+    target = loaded(tmp_path / "converted")
+    assert head_of(target).reading.plus_one == (ALL_NORMS if is_raw else frozenset())
+    assert max(differences(head_of(target), target, reference(family)["rounds"])) < TOLERANCE
+
+
+def test_a_head_may_have_a_folder_of_its_own(tmp_path: Path) -> None:
+    """As mlx-vlm writes it: no prefixes, norms converted, experts stacked."""
+    family = "qwen3_5_moe"
+    arrays = {name.removeprefix("mtp."): array for name, array in in_layout_of_mlx(family).items()}
+    fused = arrays.pop("layers.0.mlp.experts.gate_up_proj")
+    arrays["layers.0.mlp.switch_mlp.gate_proj.weight"], arrays["layers.0.mlp.switch_mlp.up_proj.weight"] = (
+        np.ascontiguousarray(part) for part in np.split(fused, 2, axis=1)
+    )
+    arrays["layers.0.mlp.switch_mlp.down_proj.weight"] = arrays.pop("layers.0.mlp.experts.down_proj")
+    config = {"model_type": "qwen3_5_mtp", "block_size": 3, "text_config": FAMILIES[family].config["text_config"]}
+    write_description(tmp_path / "head", config, tokens=False)
+    write_tensors(tmp_path / "head" / "model.safetensors", arrays, CONVERTED)
+    target = loaded(write_promise(tmp_path / "target", family))
+    head = load_mtp(tmp_path / "head", target)
+    head.bind(target.model)
+    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+    with pytest.raises(DraftlightError, match="contains only a drafter"):
+        load(str(tmp_path / "head"))
+
+
+def test_speculators_folders_are_read(tmp_path: Path) -> None:
+    family = "qwen3_next"
+    names = {"mtp.fc.": "input_proj.", "mtp.norm.": "final_layernorm.", "mtp.layers.0.": ""}
+    names |= {"mtp.pre_fc_norm_hidden.": "hidden_layernorm.", "mtp.pre_fc_norm_embedding.": "token_layernorm."}
+    arrays = {
+        next(f"mtp_layers.0.{new}{name.removeprefix(old)}" for old, new in names.items() if name.startswith(old)): array
+        for name, array in arrays_of(family).items()
+    }
+    config = {"speculators_model_type": "mtp", "transformer_layer_config": dict(FAMILIES[family].config)}
+    write_description(tmp_path / "head", config, tokens=False)
+    write_tensors(tmp_path / "head" / "model.safetensors", arrays)
+    target = loaded(write_promise(tmp_path / "target", family))
+    head = load_mtp(tmp_path / "head", target)
+    head.bind(target.model)
+    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_quantised_head_computes_what_its_dequantised_weights_do(bits: int, tmp_path: Path) -> None:
+    """Its parameters follow from the shapes: they differ from the target's, and config.json names none."""
+    packed: dict[str, np.ndarray] = {}
+    dense: dict[str, np.ndarray] = {}
+    for name, array in arrays_of("qwen3_5").items():
+        if array.ndim == 1 or "fc" in name:
+            packed[name] = dense[name] = array
+            continue
+        parts = mx.quantize(mx.array(array), group_size=32, bits=bits)
+        dense[name] = np.array(mx.dequantize(*parts, group_size=32, bits=bits))
+        stem = name.removesuffix("weight")
+        packed |= dict(zip((name, f"{stem}scales", f"{stem}biases"), map(np.array, parts), strict=True))
+    features = mx.random.normal((5, 64), key=mx.random.key(1))
+    logits = []
+    for number, arrays in enumerate((packed, dense)):
+        target = loaded(beside(tmp_path / str(number), "qwen3_5", "mtp.safetensors", arrays))
+        head = head_of(target)
+        from mlx_lm.models.cache import KVCache
+
+        logits.append(np.array(head.logits(head.advance(features, mx.arange(5), [KVCache()]))))
+    assert np.abs(logits[0] - logits[1]).max() < 1e-5
+
+
+# Refusals
+
+
+def test_a_promise_without_tensors_says_how_to_get_them(tmp_path: Path) -> None:
+    target = loaded(write_promise(tmp_path, "qwen3_5"))
+    with pytest.raises(DraftlightError, match=r"promises an MTP head.*split_mtp"):
+        load_mtp(tmp_path, target)
+
+
+@pytest.mark.parametrize("family", QWEN)
+def test_missing_and_surplus_tensors_are_named(family: str, tmp_path: Path) -> None:
+    arrays = arrays_of(family)
+    del arrays["mtp.layers.0.self_attn.k_proj.weight"], arrays["mtp.pre_fc_norm_hidden.weight"]
+    arrays["mtp.layers.0.self_attn.surplus.weight"] = np.zeros((4, 4), np.float32)
+    target = loaded(beside(tmp_path, family, "mtp.safetensors", arrays))
+    with pytest.raises(DraftlightError) as refused:
+        load_mtp(tmp_path, target)
+    for name in ("it lacks", "k_proj.weight", "pre_fc_norm_hidden", "unknown tensors: self_attn.surplus.weight"):
+        assert name in str(refused.value)
+
+
+def test_a_missing_expert_is_named(tmp_path: Path) -> None:
+    arrays = arrays_of("qwen3_next")
+    del arrays["mtp.layers.0.mlp.experts.2.up_proj.weight"]
+    target = loaded(beside(tmp_path, "qwen3_next", "mtp.safetensors", arrays))
+    with pytest.raises(DraftlightError, match=r"lacks mlp\.experts\.2\.up_proj\.weight"):
+        load_mtp(tmp_path, target)
+
+
+def test_a_head_of_another_width_is_refused(tmp_path: Path) -> None:
+    arrays = arrays_of("qwen3_5") | {"mtp.fc.weight": np.zeros((32, 64), np.float32)}
+    target = loaded(beside(tmp_path, "qwen3_5", "mtp.safetensors", arrays))
+    with pytest.raises(DraftlightError, match=r"fc\.weight .* is \(32, 64\) instead of \(64, 128\)"):
+        load_mtp(tmp_path, target)
+
+
+@pytest.mark.parametrize(("family", "reason"), [("nemotron_h", "sources disagree"), ("llama", "no MTP heads of this")])
+def test_other_families_are_refused_by_name(family: str, reason: str) -> None:
+    from tests.engine.families import tiny
+
+    target = LoadedModel(tiny(family), None, frozenset(), (b"",) * 97, 4096, "Other", "/nowhere")  # type: ignore[arg-type]
+    with pytest.raises(DraftlightError, match=rf"Other \({family}\) cannot be used: .*{reason}"):
+        load_mtp(Path("/nowhere"), target)
+
+
+def test_a_head_of_another_architecture_is_refused(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
+    write_description(tmp_path, {"model_type": "glm4_moe_lite_mtp"}, tokens=False)
+    with pytest.raises(DraftlightError, match=r"another architecture \(glm4_moe_lite_mtp\)"):
+        load_mtp(tmp_path, targets("qwen3_5"))
