@@ -14,6 +14,7 @@ from app.cli.table import align
 from engine.files import builtin, download, hub, library
 from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
+from engine.files.mtp_files import head_words
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.values.drafter_kinds import NO_DRAFTER
@@ -187,6 +188,8 @@ def check_model(name: str, drafter: str) -> int:
                         )
                         if model.form:
                             print(f"weights: {model.form}")
+                        if words := head_words(Path(model.path)):
+                            print(words)
                     case LoadFailed(_, message) | DrafterRefused(_, message):
                         print(f"draftlight: {message}", file=sys.stderr)
                         return 1

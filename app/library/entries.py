@@ -98,6 +98,8 @@ def about_pairs(model: LibraryModel, suggestions: list[Suggestion]) -> str:
     if model.only_drafts:
         return "It was made only for drafting and cannot answer by itself."
     ngram_note = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
+    if model.heads:
+        ngram_note = f"{ngram_note} {model.heads}"
     if model.target == "builtin":
         builtin_drafters = listed([kind.title for kind in DRAFTERS.values() if kind.fits == "builtin"])
         return f"{ngram_note} Made for it: {builtin_drafters}."

@@ -38,13 +38,14 @@ from engine.files.model_folder import (
     require_usable,
     weights_of,
 )
+from engine.files.mtp_files import head_words
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.whole_file import NotWritten, write_whole
 from engine.machine.mlx_import import device_kind
 from engine.values.drafter_kinds import type_stated
 from engine.values.errors import DraftlightError
 
-_VERSION = 4
+_VERSION = 5
 _LEVELS = 4
 """Maximum depth of subfolders that are searched."""
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -106,7 +107,8 @@ class LibraryModel:
         remembers: kind of attention or state of its layers: "keys" (full attention), "window", "chunks" or "recurrent".
         problem: reason why it cannot be used; empty if none is known.
         form: "GGUF", "safetensors", or "drafter" if `only_drafts`.
-        only_drafts: whether it is a drafter made by Draftlight, which cannot be a target.
+        only_drafts: whether it is a drafter, which cannot be a target.
+        heads: what its files have of an MTP head, as a sentence; empty if nothing, and if config.json promises nothing.
     """
 
     name: str
@@ -121,6 +123,7 @@ class LibraryModel:
     problem: str = ""
     form: str = ""
     only_drafts: bool = False
+    heads: str = ""
 
 
 def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
@@ -334,6 +337,7 @@ def _read_folder(folder: Path, base: LibraryModel) -> LibraryModel:
         problem=missing_parts(folder, by_index=False).strip() or ("" if only_drafts else problem_of_architecture(architecture)),
         form="drafter" if only_drafts else base.form,
         only_drafts=only_drafts,
+        heads="" if only_drafts else head_words(folder),
     )
 
 

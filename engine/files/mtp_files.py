@@ -205,19 +205,16 @@ def is_head_folder(config: Mapping[str, Any]) -> bool:
     return str(config.get("model_type", "")).endswith("_mtp") or config.get("speculators_model_type") == "mtp"
 
 
-def head_state(folder: Path) -> tuple[str, str]:
-    """Returns what a model folder has of an MTP head: "present" with a description, "promised" with what to do about its
-    missing tensors, or two empty texts."""
+def head_words(folder: Path) -> str:
+    """Returns what a model folder has of an MTP head, as sentences; empty if it has none and promises none."""
     config = object_in(folder / "config.json")
     try:
         head = head_of(folder, config)
     except DraftlightError as error:
-        return "promised", str(error)
+        return str(error)
     if head is not None:
-        return "present", head.description
-    if promised(config):
-        return "promised", MISSING
-    return "", ""
+        return f"It has an MTP head ({head.description}), which can draft for it."
+    return MISSING if promised(config) else ""
 
 
 MISSING = (

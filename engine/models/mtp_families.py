@@ -129,7 +129,6 @@ REFUSED: Mapping[str, str] = {
     "nemotron_h": "sources disagree about which state of the target it reads",
     "minimax_m3": "it is not known which state of the target it reads",
     "minimax_m3_vl": "it is not known which state of the target it reads",
-    "gemma4": "it is an assistant that reads its target's keys and values, which Draftlight does not hand out",
     **dict.fromkeys(("ernie4_5_moe", "longcat_flash", "exaone_moe", "kimi_k2", "kimi_k3", "bailing_hybrid"), _NOT_STUDIED),
 }
 """Why the heads of other architectures are refused."""

@@ -147,10 +147,10 @@ def load_mtp(folder: Path, target: LoadedModel) -> MtpModel:
         DraftlightError: there is none, its family cannot be used, or its tensors differ from those that the family has.
     """
     described = object_in(folder / CONFIG)
-    family = family_of(target)
     if isinstance(target.model, SplitTarget):
         raise DraftlightError("A target that is split over several processes cannot be drafted for by its MTP head.")
     require_family(described, folder, target)
+    family = family_of(target)
     found = head_of(folder, described)
     if found is None:
         advice = MISSING if promised(described) else "Its files have no tensors of an MTP head. Choose ngram, or another drafter."
@@ -165,10 +165,15 @@ def load_mtp(folder: Path, target: LoadedModel) -> MtpModel:
 
 def require_family(described: Mapping[str, Any], folder: Path, target: LoadedModel) -> None:
     """Raises DraftlightError unless the target's MTP heads can be used and a folder with a head alone is of its family."""
+    kind = str(described.get("model_type", ""))
+    if kind.endswith("_assistant"):
+        raise DraftlightError(
+            f"{folder} is an assistant ({kind}), which reads its target's keys and values. Draftlight does not use those "
+            "yet; choose ngram, or a smaller model of the same family."
+        )
     family = family_of(target)
     if not is_head_folder(described):
         return
-    kind = str(described.get("model_type", ""))
     architecture = architecture_of(target.model)
     if described.get("speculators_model_type"):
         kind = str(table(described.get("transformer_layer_config")).get("model_type", "")).removesuffix("_text")

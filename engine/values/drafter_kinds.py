@@ -182,7 +182,7 @@ def type_stated(config: Mapping[str, object]) -> str:
     names = config.get("architectures")
     architectures = [str(name) for name in names] if isinstance(names, list) else []
     of_speculators, model_type = str(config.get("speculators_model_type", "")), str(config.get("model_type", ""))
-    if of_speculators == "mtp" or model_type.endswith("_mtp"):
+    if of_speculators == "mtp" or model_type.endswith(("_mtp", "_assistant")):
         return MTP_FOLDER
     if any("DFlash" in name or "DSpark" in name for name in architectures) or "dflash_config" in config:
         return BLOCK_FOLDER

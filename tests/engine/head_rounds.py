@@ -68,8 +68,10 @@ def differences(head: StateHead[Any], target: LoadedModel, rounds: Sequence[dict
             drafter.commit(range(len(new)), new, features(text[:-1])[len(before) - 1 :])
         sampler = RecordingSampler(text, len(target.vocabulary), len(current["drafts"]))
         drafted = drafter.propose(DraftPlan(drafter.name, len(current["drafts"])), sampler).tree.drafted
-        in_drafts = max(in_drafts, _worst(sampler.logits, current["logits"]))
-        assert np.asarray(drafted).tolist() == current["drafts"] or in_drafts > TOLERANCE
+        length = min(len(current["drafts"]), head.max_proposals)
+        assert len(sampler.logits) == length
+        in_drafts = max(in_drafts, _worst(sampler.logits, current["logits"][:length]))
+        assert np.asarray(drafted).tolist() == current["drafts"][:length] or in_drafts > TOLERANCE
         outputs = head.advance(head.fuse(features(text[:-1])), mx.array(text[1:]), [KVCache() for _ in range(head.cache_count)])
         in_rows = max(in_rows, _worst(np.array(head.logits(outputs))[-len(current["rows"]) :], current["rows"]))
         before = text

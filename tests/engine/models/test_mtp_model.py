@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
+from engine.files.mtp_files import head_words, names_of_heads
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.mtp_families import ALL_NORMS
 from engine.models.mtp_model import MtpModel, load_mtp
 from engine.target.layer_taps import final_norm_of
+from engine.values.drafter_kinds import MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, write_description, write_tensors
+from tests.engine.eagle_files import write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
 from tests.engine.mtp_files import FAMILIES, reference, write_promise, write_published
-
-QWEN = ("qwen3_5", "qwen3_5_moe", "qwen3_next")
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +168,9 @@ def test_a_head_is_found_beside_its_model(name: str, tmp_path: Path) -> None:
     assert max(differences(head_of(target), target, reference("qwen3_5")["rounds"])) < TOLERANCE
 
 
-@pytest.mark.parametrize("family", QWEN)
-@pytest.mark.parametrize("is_raw", [True, False])
+@pytest.mark.parametrize(
+    ("family", "is_raw"), [("qwen3_5", True), ("qwen3_5_moe", False), ("qwen3_next", True), ("qwen3_next", False)]
+)
 def test_a_converted_model_may_have_a_published_or_a_converted_head(family: str, is_raw: bool, tmp_path: Path) -> None:
     """As MLX writes both: the head among the target's tensors, with norms as their weight, in a file that says mlx."""
     published = loaded(write_published(tmp_path / "published", family))
@@ -251,7 +253,7 @@ def test_a_promise_without_tensors_says_how_to_get_them(tmp_path: Path) -> None:
         load_mtp(tmp_path, target)
 
 
-@pytest.mark.parametrize("family", QWEN)
+@pytest.mark.parametrize("family", ["qwen3_5_moe"])
 def test_missing_and_surplus_tensors_are_named(family: str, tmp_path: Path) -> None:
     arrays = arrays_of(family)
     del arrays["mtp.layers.0.self_attn.k_proj.weight"], arrays["mtp.pre_fc_norm_hidden.weight"]
@@ -285,6 +287,37 @@ def test_other_families_are_refused_by_name(family: str, reason: str) -> None:
     target = LoadedModel(tiny(family), None, frozenset(), (b"",) * 97, 4096, "Other", "/nowhere")  # type: ignore[arg-type]
     with pytest.raises(DraftlightError, match=rf"Other \({family}\) cannot be used: .*{reason}"):
         load_mtp(Path("/nowhere"), target)
+
+
+def test_an_assistant_is_refused_in_words(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
+    write_description(tmp_path, {"model_type": "gemma4_assistant", "backbone_hidden_size": 64}, tokens=False)
+    assert type_stated(json.loads((tmp_path / "config.json").read_text())) == MTP_FOLDER
+    with pytest.raises(DraftlightError, match="reads its target's keys and values"):
+        load_mtp(tmp_path, targets("qwen3_5"))
+
+
+@pytest.mark.parametrize(
+    ("names", "layers", "heads"),
+    [
+        (["model.layers.4.eh_proj.weight", "model.layers.40.mlp.gate.weight", "model.layers.3.mlp.gate.weight"], 4, 1),
+        (["model.layers.4.self_attn.q_proj.weight"], 4, 0),  # the configuration may state too few layers
+        (
+            ["language_model.mtp.fc.weight", "model.mtp.norm.weight", "mtp.layers.0.x", "model.mtp_layers.0.input_proj.weight"],
+            4,
+            4,
+        ),
+        (["model.layers.0.mtp_gate.weight", "model.embed_tokens.weight"], 4, 0),
+        (["mtp.fc.weight"], None, 1),
+    ],
+)
+def test_only_tensors_of_heads_are_kept_from_mlx_lm(names: list[str], layers: int | None, heads: int) -> None:
+    assert list(names_of_heads(names, layers)) == names[:heads]
+
+
+def test_the_list_of_models_says_what_there_is_of_a_head(tmp_path: Path) -> None:
+    assert "an MTP head (15 tensors, 1 layer, 32 bit)" in head_words(write_published(tmp_path / "there", "qwen3_5"))
+    assert "promises an MTP head" in head_words(write_promise(tmp_path / "promised", "qwen3_5"))
+    assert head_words(write_target(tmp_path / "none")) == ""
 
 
 def test_a_head_of_another_architecture_is_refused(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:

@@ -1,0 +1,304 @@
+"""Published heads as drafters: the target's text, trees, rules, and the choice of how their files are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.acceptance import RoundNoise, likeliest, rejection
+from engine.decode.decoding import DecodingOptions, decode
+from engine.drafters import FeatureHead, head_probe
+from engine.drafters.draft import DraftPlan
+from engine.drafters.head_probe import Verdict, probe, settle
+from engine.drafters.loaded import LoadedDrafter, builder
+from engine.drafters.sampler import Sampler, TreeSampler
+from engine.files.paths import data_folder
+from engine.models.eagle3_model import load_eagle3
+from engine.models.loaded import LoadedModel
+from engine.models.mtp_model import load_mtp
+from engine.models.state_head import StateHead
+from engine.noise.source import NoiseSource
+from engine.target.distribution import Shaper
+from engine.target.layer_taps import tap
+from engine.types import Round
+from engine.values.drafter_kinds import BY_PATH, DRAFTERS, MTP, type_stated
+from engine.values.errors import DraftlightError
+from tests.engine import eagle_files
+from tests.engine.drafting import start
+from tests.engine.head_rounds import RecordingSampler, loaded
+from tests.engine.mtp_files import PROMPT, write_promise, write_published
+from tests.engine.small_models import same_up_to_near_ties, ticking_clock
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square
+from tests.engine.tiny_models import write_gguf
+
+HYBRID, FULL, EAGLE = "qwen3_5", "glm4_moe", "authors"
+Pair = tuple[LoadedModel, StateHead[Any]]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
+    """A hybrid target and one with full attention, each with its MTP head, and a target with an EAGLE-3 head."""
+    known: dict[str, Pair] = {}
+
+    def pair(name: str) -> Pair:
+        if name not in known:
+            folder = tmp_path_factory.mktemp("pairs")
+            if name == EAGLE:
+                target = loaded(eagle_files.write_target(folder / "target"))
+                known[name] = target, load_eagle3(eagle_files.write_head(folder / "head", name), target)
+            else:
+                target = loaded(write_published(folder / name, name))
+                known[name] = target, load_mtp(folder / name, target)
+            known[name][1].bind(target.model)
+            known[name] = replace(target, eos_ids=frozenset()), known[name][1]  # or most answers would end at once
+        return known[name]
+
+    return pair
+
+
+def tokens_of(rounds: list[Round]) -> list[int]:
+    return [token.id for current in rounds for token in current.emitted]
+
+
+def answer(pair: Pair, options: DecodingOptions, drafts: bool = True) -> list[Round]:
+    target, head = pair
+    with ticking_clock():
+        return list(decode(target, list(PROMPT), FeatureHead(head, target, copies=False) if drafts else None, options))
+
+
+@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE])
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Callable[[str], Pair]) -> None:
+    """As chain and as tree, where no draft is accepted and where many are."""
+    accepted = 0
+    for temperature in (0.0, 6.0):
+        options = DecodingOptions(rule=rule, temperature=temperature, seed=5, gamma=3, max_tokens=12, analyse=False)
+        plain = tokens_of(answer(pairs(name), options, drafts=False))
+        for budget in (None, 7):
+            rounds = answer(pairs(name), replace(options, budget=budget, width=2))
+            same_up_to_near_ties(rounds, plain)
+            assert any(current.is_tree for current in rounds) == (budget is not None and name != HYBRID)
+            accepted += sum(len(current.emitted) - 1 for current in rounds)
+    assert accepted > 3 or rule == "match"
+
+
+@pytest.mark.parametrize("name", [FULL, EAGLE])
+def test_each_node_of_a_tree_has_the_logits_of_a_chain(name: str, pairs: Callable[[str], Pair], monkeypatch: Any) -> None:
+    target, head = pairs(name)
+    text = [*PROMPT, 40]
+    taps = tap(target.model, head.config.taps)
+    target.model(mx.array([text[:-1]]))
+    features = taps.take()
+    seen: list[tuple[TreeSampler, list[int], np.ndarray]] = []
+    expand = TreeSampler.expand
+
+    def recorded(sampler: TreeSampler, nodes: Any, logits: mx.array, target_ids: Any = None) -> None:
+        seen.append((sampler, list(nodes), np.array(logits)))
+        expand(sampler, nodes, logits, target_ids)
+
+    monkeypatch.setattr(TreeSampler, "expand", recorded)
+    drafter = FeatureHead(head, target.model, copies=False)
+    start(drafter, text, target=target.model)
+    drafter.read(0, features)
+    plan = DraftPlan(drafter.name, 3, budget=8, width=2)
+    tree = drafter.propose(plan, RecordingSampler(text, len(target.vocabulary), 3)).tree
+    drafted = np.asarray(tree.drafted).tolist()
+    assert tree.size == 8 and len(tree.q_nodes) > 3
+    for _, nodes, logits in seen:
+        for node, made in zip(nodes, logits, strict=True):
+            path = [drafted[each - 1] for each in tree.shape.path_to(node)[1:]]
+            assert np.abs(after(head, features, text, path) - made).max() < 1e-4
+
+
+def after(head: StateHead[Any], features: mx.array, text: list[int], path: list[int]) -> np.ndarray:
+    """The logits of a chain along a path, whose rows no tree has touched."""
+    from mlx_lm.models.cache import KVCache
+
+    caches = [KVCache() for _ in range(head.cache_count)]
+    state = head.advance(head.fuse(features), mx.array(text[1:]), caches)[-1:]
+    for token in path:
+        state = head.advance(state, mx.array([token]), caches)
+    return np.array(head.logits(state[-1]))
+
+
+# Distribution
+
+
+def first_token(pair: Pair, seeds: range) -> float:
+    """Returns the probability that the first tokens of answers under rejection, one for each seed, are the target's: the p-value
+    of `chi_square`."""
+    target, head = pair
+    options = DecodingOptions(rule="rejection", temperature=3.0)
+    text, vocabulary = [*PROMPT, 40], len(target.vocabulary)
+    taps = tap(target.model, head.config.taps)
+    logits = target.model(mx.array([text]))[0, -2:]
+    drafter = FeatureHead(head, target.model, copies=False)
+    start(drafter, text, target=target.model)
+    drafter.read(0, taps.take()[:-1])
+    of_head = drafter._first_step()[1]
+    shaper = Shaper(options)
+    p = shaper.shape(mx.concatenate([logits[1:], logits[1:]]), text)
+    drawn = []
+    for seed in seeds:
+        noise = RoundNoise(NoiseSource(seed, vocabulary), len(text))
+        sampler = Sampler(shaper, options.rule, noise, text, vocabulary, DraftPlan(drafter.name, 1))
+        sampler.sample(of_head, head.target_ids)
+        tree = sampler.draft().tree
+        verdict = rejection(p, tree.q, tree.drafted, noise)
+        drawn.append(int(tree.drafted[0].item() if verdict.accepted.item() else verdict.token.item()))
+    chances = np.array(p.probabilities[0]).astype(np.float64)
+    return chi_square(np.bincount(drawn, minlength=vocabulary), chances / chances.sum())
+
+
+def test_under_rejection_a_reduced_vocabulary_leaves_the_distribution(
+    pairs: Callable[[str], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin drafts the likeliest token, and says that it had drawn one."""
+    assert first_token(pairs(EAGLE), range(600)) > FALSE_ALARM
+    monkeypatch.setattr(RoundNoise, "draft", lambda noise, row, *_: likeliest(row))
+    assert first_token(pairs(EAGLE), range(600)) < CERTAIN
+
+
+def test_noise_is_that_of_the_targets_ids(pairs: Callable[[str], Pair]) -> None:
+    """At a temperature so high that nearly only the noise decides, drafts are the target's own draws wherever the head has their
+    token."""
+    options = DecodingOptions(rule="gumbel", temperature=60.0, seed=2, gamma=1, max_tokens=60)
+    target, head = pairs(EAGLE)
+    rounds = answer((target, head), options)
+    known = {int(token) for token in np.array(head.target_ids)}
+    agreed = [current.proposals[0].id == current.emitted[0].id for current in rounds if current.emitted[0].id in known]
+    assert len(agreed) > 10 and np.mean(agreed) > 0.8
+
+
+# The probe
+
+
+def written(target: LoadedModel, seed: int = 0) -> tuple[list[int], int]:
+    """A text that no head was made for: the rows differ, and a head below is made to predict them."""
+    generator = np.random.default_rng(seed)
+    return [*PROMPT, *generator.integers(0, len(target.vocabulary), head_probe.ROWS + 1).tolist()], len(PROMPT) - 1
+
+
+def taught(pair: Pair, text: tuple[list[int], int], reading: Any) -> StateHead[Any]:
+    """The head with an output layer of its own that predicts the text from its outputs, if read in this way."""
+    target, head = pair
+    tokens, first = text
+    declared = head.reading
+    head.read_as(reading)
+    taps = tap(target.model, head.config.taps)
+    target.model(mx.array([tokens]))
+    from mlx_lm.models.cache import KVCache
+
+    states = head.advance(head.fuse(taps.take()[:-1]), mx.array(tokens[1:]), [KVCache() for _ in range(head.cache_count)])
+    outputs = np.array(states if head.reading.chain_normed else head.norm(states)).astype(np.float64)[first:-1]
+    wanted = np.zeros((len(outputs), len(target.vocabulary)))
+    wanted[np.arange(len(outputs)), tokens[first + 2 :]] = 6.0
+    weights = np.linalg.lstsq(outputs, wanted, rcond=1e-3)[0].astype(np.float32)
+    head.metadata.rows = lambda hidden: hidden @ mx.array(weights)
+    head.metadata.target_ids = None
+    head.bind = lambda target: None  # type: ignore[method-assign]
+    head.read_as(declared)
+    return head
+
+
+@pytest.fixture
+def fresh(pairs: Callable[[str], Pair], tmp_path: Path) -> Callable[[str], Pair]:
+    """The pairs, with a head of their own for each test."""
+
+    def pair(name: str) -> Pair:
+        target, _ = pairs(name)
+        head = (
+            load_eagle3(eagle_files.write_head(tmp_path / "head", name), target)
+            if name == EAGLE
+            else load_mtp(Path(target.path), target)
+        )
+        head.bind(target.model)
+        return target, head
+
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        (HYBRID, {}, ""),
+        (HYBRID, {"normed_state": False}, "its state is that before the target's final norm"),
+        (HYBRID, {"embedding_first": False}, "the state comes first"),
+        (HYBRID, {"plus_one": frozenset()}, "its norms are as stored"),
+        (HYBRID, {"plus_one": frozenset({"layer"})}, "its norms are plus one inside the layer only"),
+        (EAGLE, {}, ""),
+        (EAGLE, {"tap_shift": 1}, "it reads layers 2, 4, 5 instead of 1, 3, 4"),
+        (EAGLE, {"norm_before_residual": True}, "its residual stream starts after the norm"),
+    ],
+)
+def test_the_probe_finds_the_reading_that_a_head_was_made_for(
+    name: str, changes: dict[str, Any], words: str, fresh: Callable[[str], Pair]
+) -> None:
+    pair = fresh(name)
+    target, head = pair
+    text, planted = written(target), replace(head.reading, **changes)
+    verdict = probe(taught(pair, text, planted), target, text)
+    assert verdict.words == words and verdict.rows == head_probe.ROWS
+    assert replace(head.reading, chain_normed=planted.chain_normed) == planted
+    if words:
+        assert verdict.chosen - verdict.declared > 3 * verdict.error
+        assert words in verdict.warning and f"{verdict.chosen:.2f} instead of {verdict.declared:.2f}" in verdict.warning
+    else:
+        assert not verdict.warning
+
+
+@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE])
+def test_a_head_that_knows_nothing_is_read_as_declared(name: str, fresh: Callable[[str], Pair]) -> None:
+    """Otherwise the reading with the flattest distributions would win."""
+    target, head = fresh(name)
+    declared = head.reading
+    verdict = probe(head, target)
+    assert (verdict.words, verdict.chain_words, head.reading) == ("", "", declared)
+    assert "probably made for another model" in verdict.warning
+
+
+def test_a_verdict_is_kept_with_the_digests(fresh: Callable[[str], Pair], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, head = fresh(HYBRID)
+    made = Verdict("the state comes first", "a chain continues before its norm", -3.0, -1.0, 0.2, 0.5, 64)
+    monkeypatch.setattr(head_probe, "probe", lambda head, target: made)
+    assert settle(head, target) == made.warning
+    monkeypatch.setattr(head_probe, "probe", lambda head, target: pytest.fail("probed again"))
+    _, again = fresh(HYBRID)
+    assert settle(again, target) == made.warning
+    assert not again.reading.embedding_first and not again.reading.chain_normed
+    assert f"{head.sha256}|{target.sha256}" in json.loads((data_folder() / "head_readings.json").read_text())
+
+
+# As drafters
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("DRAFTLIGHT_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def built(name: str, target: LoadedModel) -> LoadedDrafter:
+    kind = DRAFTERS.get(name) or BY_PATH[type_stated(json.loads((Path(name) / "config.json").read_text()))]
+    return builder(kind)(name, target, lambda: pytest.fail("loaded as a model"))
+
+
+def test_heads_are_chosen_by_name_and_by_folder(home: Path, tmp_path: Path, pairs: Callable[[str], Pair]) -> None:
+    target, _ = pairs(HYBRID)
+    other, _ = pairs(EAGLE)
+    folder = str(eagle_files.write_head(tmp_path / "head", "speculators"))
+    for name, wanted in ((MTP, target), (folder, other)):
+        made = built(name, wanted)
+        assert made.drafter is not None and made.drafter.name == name and made.renewed() is not made.drafter
+        assert made.drafter.capabilities.samples and made.drafter.tree_reason() == "" and made.sha256
+    with pytest.raises(DraftlightError, match="promises an MTP head"):
+        built(MTP, loaded(write_promise(tmp_path / "promise", HYBRID)))
+    with pytest.raises(DraftlightError, match="is a GGUF file"):
+        built(MTP, loaded(write_gguf(tmp_path / "other.gguf")))
