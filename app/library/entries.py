@@ -126,9 +126,9 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
         memory_note = f" Both together need about {size(target.need + model.need)} of memory."
         if too_large(model.need, free):
             memory_note += f" Only {size(free or 0)} is free besides what is loaded."
-    fit_note = (
-        "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
-    )
+    fit_note = "Its tokens fit the target in use, so it can draft for it."
+    if model.only_drafts:
+        fit_note = "It may have been made for the target in use." if warning else "It was made for the target in use."
     return fit_note + memory_note + (f" {warning}" if warning else "")
 
 

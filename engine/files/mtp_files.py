@@ -43,9 +43,9 @@ COUNTS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 """Settings that promise heads."""
 
 _PREFIX = re.compile(r"(?:model\.)?(?:language_model\.)?(?:model\.)?mtp\.(?=.)")
-_MTP_LAYERS = re.compile(r"(?:model\.)?mtp_layers\.(\d+)\.(.+)")
-_NUMBERED = re.compile(r"(?:language_model\.)?(?:model\.)?(?:language_model\.)?layers\.(\d+)\.(.+)")
-_OF_LAYER = re.compile(r"(?:layers\.(\d+)|mtp_block)\.(.+)")
+_MTP_LAYERS = re.compile(r"(?:model\.)?mtp_layers\.([0-9]{1,6})\.(.+)")
+_NUMBERED = re.compile(r"(?:language_model\.)?(?:model\.)?(?:language_model\.)?layers\.([0-9]{1,6})\.(.+)")
+_OF_LAYER = re.compile(r"(?:layers\.([0-9]{1,6})|mtp_block)\.(.+)")
 _ENDING = re.compile(r"(.+?)(\.(?:weight|bias|scales|biases|weight_scale_inv))")
 _MARKS = ("eh_proj", "enorm", "hnorm")
 """Names that only the layer of a head has, where it is numbered like a decoder layer."""

@@ -106,6 +106,8 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
         raise reader.unknown("rope_interleave", True)
     names = [str(name) for name in config.get("architectures") or ()]
     is_second = any("Eagle" in name for name in names) and not any("3" in name for name in names) and not kind
+    if "sliding_attention" in (reader.find("layer_types") or ()):
+        raise reader.unknown("layer_types", reader.find("layer_types"))
     taps, final = ((), True) if is_second else _taps(config, reader)
     settings = EagleConfig(
         packaging="speculators" if kind else "authors",

@@ -32,7 +32,7 @@ from engine.target.tree_pass import TreeRows
 from engine.values.errors import DraftlightError, reason_of
 
 WHAT = "MTP head"
-_EXPERT = re.compile(r"(layer\.mlp\.experts)\.(\d+)\.(\w+)\.(\w+)")
+_EXPERT = re.compile(r"(layer\.mlp\.experts)\.([0-9]{1,6})\.(\w+)\.(\w+)")
 _NORMS = re.compile(r"(?:embedding_norm|state_norm|norm)\.weight|layer\..*norm\.weight")
 _CLEAR_NORMS = ("layer.self_attn.q_norm.weight", "layer.self_attn.k_norm.weight")
 """Norms that are far from 0 in every trained model, and so tell w from w - 1."""
@@ -254,7 +254,8 @@ def _expanded(weight: mx.array, scales: mx.array) -> mx.array:
     size = next((size for size in (128, 64, 32) if [-(-length // size) for length in wide.shape] == list(scales.shape)), 0)
     rows, columns = (size, size) if size else sizes
     spread = mx.repeat(mx.repeat(scales.astype(mx.float32), rows, axis=0), columns, axis=1)
-    return (wide * spread[: wide.shape[0], : wide.shape[1]]).astype(mx.bfloat16)
+    expanded = wide * spread[: wide.shape[0], : wide.shape[1]]
+    return expanded if computes_on_host() else expanded.astype(mx.bfloat16)
 
 
 def _converted(arrays: dict[str, mx.array], single: Any, where: object) -> dict[str, mx.array]:

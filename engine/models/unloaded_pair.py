@@ -26,6 +26,8 @@ from engine.models.tokenizer_files import from_folder
 from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 
+_UNNAMED_TARGET = "Its files do not name its target, so a test when it is first loaded shows whether it predicts this one."
+
 
 def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
     """Returns why the model of a folder or GGUF file cannot draft for a loaded target, and a warning if it can.
@@ -48,10 +50,10 @@ def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
             return block_reason(read_block_config(config, path), target) or "", ""
         if type_stated(config) == MTP_FOLDER:
             require_family(config, path, target)
-            return "", ""
+            return "", _UNNAMED_TARGET
         if type_stated(config) == EAGLE_FOLDER:
             read_eagle_config(config, path)
-            return "", ""
+            return "", _UNNAMED_TARGET
         if config.get("model_type") == HEAD_FOLDER:
             return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:

@@ -78,7 +78,7 @@ def answer(pair: Pair, options: DecodingOptions, drafts: bool = True) -> list[Ro
 def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Callable[[str], Pair]) -> None:
     """As chain and as tree, where no draft is accepted and where many are."""
     accepted = 0
-    for temperature in (0.0, 6.0):
+    for temperature in (0.0, 5.0):
         options = DecodingOptions(rule=rule, temperature=temperature, seed=5, gamma=3, max_tokens=12, analyse=False)
         plain = tokens_of(answer(pairs(name), options, drafts=False))
         for budget in (None, 7):

@@ -11,10 +11,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.models.eagle3_config import read_eagle_config
 from engine.models.eagle3_model import Eagle3Model, load_eagle3
 from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import tap
 from engine.values.errors import DraftlightError
 from tests.engine.eagle_files import EAGLE_HEADS, reference, write_head, write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
@@ -39,6 +41,44 @@ def test_logits_are_those_of_a_second_implementation(name: str, target: LoadedMo
     assert max(differences(head, target, made["rounds"])) < TOLERANCE
     ids = head.target_ids
     assert ids is None or np.array(ids).tolist() == EAGLE_HEADS[name].target_ids().tolist()
+
+
+@pytest.mark.parametrize("norm", ["hidden_norm", "input_layernorm"])
+def test_later_layers_read_the_output_of_the_one_before(norm: str, target: LoadedModel, tmp_path: Path) -> None:
+    """A second layer that adds nothing leaves the logits; one that adds something has keys and values of its own."""
+    size, hidden, width = 16, 64, 96
+    shapes = {f"self_attn.{name}_proj": (heads * size, hidden) for name, heads in (("q", 4), ("k", 2), ("v", 2))}
+    shapes |= {
+        "mlp.gate_proj": (width, hidden),
+        "mlp.up_proj": (width, hidden),
+        norm: (hidden,),
+        "post_attention_layernorm": (hidden,),
+    }
+    generator = np.random.default_rng(3)
+    second = {f"layers.1.{name}.weight": generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    second |= {"layers.1.self_attn.o_proj.weight": np.zeros((hidden, 64), np.float32)}
+    second |= {"layers.1.mlp.down_proj.weight": np.zeros((hidden, width), np.float32)}
+    changes = {name.replace(".", "__"): array for name, array in second.items()}
+    head = head_of(tmp_path, "speculators", target, **changes)
+    assert head.cache_count == 2
+    assert max(differences(head, target, reference("speculators")["rounds"])) < TOLERANCE
+    head.layers[1].self_attn.o_proj.weight = mx.array(generator.normal(size=(hidden, 64)).astype(np.float32))
+    _, first_round, *_ = reference("speculators")["rounds"]
+    text = first_round["text"]
+    assert np.abs(chained(head, target, text, 3) - chained(head, target, text, len(text) - 1)).max() < 1e-4
+
+
+def chained(head: Eagle3Model, target: LoadedModel, text: list[int], chunk: int) -> np.ndarray:
+    """Logits after the rows of a text, read in chunks."""
+    taps = tap(target.model, head.config.taps)
+    target.model(mx.array([text[:-1]]))
+    fused, caches = head.fuse(taps.take()), [KVCache() for _ in range(head.cache_count)]
+    ends = [*range(chunk, len(text) - 1, chunk), len(text) - 1]
+    parts = [
+        head.logits(head.advance(fused[first:end], mx.array(text[first + 1 : end + 1]), caches))
+        for first, end in zip([0, *ends], ends, strict=False)
+    ]
+    return np.array(mx.concatenate(parts))
 
 
 # Wrong readings

@@ -203,6 +203,35 @@ def test_a_head_may_have_a_folder_of_its_own(tmp_path: Path) -> None:
         load(str(tmp_path / "head"))
 
 
+def test_the_folder_of_a_layer_behind_the_models_own_is_read(tmp_path: Path) -> None:
+    """As mlx-vlm writes GLM's: parts outside of `mtp_block`, and copies of the target's embedding and output rows."""
+    family = "glm4_moe_lite"
+    target = loaded(write_published(tmp_path / "target", family))
+    flat = {"eh_proj": "model.eh_proj", "enorm": "model.enorm", "hnorm": "model.hnorm", "embed_tokens": "model.embed_tokens"}
+    flat |= {"shared_head.norm": "model.shared_head_norm", "shared_head.head": "lm_head"}
+    arrays = {}
+    for name, array in arrays_of(family).items():
+        rest = name.split(".", 3)[3]
+        arrays[f"{flat.get(rest.removesuffix('.weight'), '')}.weight" if rest[:-7] in flat else f"model.mtp_block.{rest}"] = array
+    write_description(tmp_path / "head", {"model_type": "glm4_moe_lite_mtp"}, tokens=False)
+    write_tensors(tmp_path / "head" / "model.safetensors", arrays, CONVERTED)
+    head = load_mtp(tmp_path / "head", target)
+    head.bind(target.model)
+    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+
+
+def test_eight_bit_floating_point_is_expanded_by_its_blocks(tmp_path: Path) -> None:
+    name = "mtp.layers.0.mlp.up_proj.weight"
+    arrays = {key: mx.array(array) for key, array in arrays_of("qwen3_5").items()}
+    scale = mx.array([[0.5]])
+    narrow = mx.to_fp8(arrays[name] / scale)
+    expected = mx.from_fp8(narrow, dtype=mx.float32) * scale
+    write_promise(tmp_path, "qwen3_5")
+    mx.save_safetensors((tmp_path / "mtp.safetensors").as_posix(), arrays | {name: narrow, f"{name}_scale_inv": scale}, PUBLISHED)
+    head = head_of(loaded(tmp_path))
+    assert mx.array_equal(head.layer["mlp"].up_proj.weight, expected)
+
+
 def test_speculators_folders_are_read(tmp_path: Path) -> None:
     family = "qwen3_next"
     names = {"mtp.fc.": "input_proj.", "mtp.norm.": "final_layernorm.", "mtp.layers.0.": ""}
