@@ -25,7 +25,7 @@ from engine.files.foreign import number, object_in, table, text
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
 from engine.models.loaded import LoadedModel
-from engine.models.state_head import StateHead
+from engine.models.state_head import JOINED, StateHead
 from engine.target.layer_taps import tap
 
 ROWS = 64
@@ -63,7 +63,7 @@ class Verdict:
     def warning(self) -> str:
         """Returns what the user should know, in numbers; empty if the head is read as declared and predicts the target."""
         if self.words or self.chain_words:
-            how = " and ".join(part for part in (self.words, self.chain_words) if part)
+            how = JOINED.join(part for part in (self.words, self.chain_words) if part)
             gain = (
                 f" (log-probability {self.chosen:.2f} instead of {self.declared:.2f} a token, difference "
                 f"{self.chosen - self.declared:.2f} ± {self.error:.2f})"
@@ -115,14 +115,17 @@ def probe(head: StateHead[Any], target: LoadedModel, written: tuple[list[int], i
         return log_chances(logits, expected, head.column_of), float((best == columns).mean())
 
     own, right = first_drafts(declared)
-    chosen, words, error, mean = declared, "", 0.0, float(own.mean())
-    for name, reading in head.readings().items():
-        scores, share = first_drafts(reading)
-        if scores.mean() > mean and _is_better(scores, own, target):
-            chosen, words, error, mean, right = reading, name, _error(scores - own), float(scores.mean()), share
+    chosen, words, best = declared, "", own
+    tried = {name: (reading, *first_drafts(reading)) for name, reading in head.readings().items()}
+    for changes in sorted({_changes(name) for name in tried}):  # several changes only if they are better than fewer
+        better = [name for name in tried if _changes(name) == changes and _is_better(tried[name][1], best, target)]
+        if better:
+            words = max(better, key=lambda name: float(tried[name][1].mean()))
+            chosen, best, right = tried[words]
+    error = _error(best - own) if words else 0.0
     head.read_as(chosen)
     chain_words = _settle_chain(head, target, tokens, first, states)
-    return Verdict(words, chain_words, float(own.mean()), mean, error, right, len(own))
+    return Verdict(words, chain_words, float(own.mean()), float(best.mean()), error, right, len(own))
 
 
 def _settle_chain(
@@ -139,6 +142,11 @@ def _settle_chain(
             return words
     head.read_as(declared)
     return ""
+
+
+def _changes(words: str) -> int:
+    """Returns the number of changes that these words name."""
+    return words.count(JOINED) + 1
 
 
 def _error(values: np.ndarray) -> float:

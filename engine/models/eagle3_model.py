@@ -31,7 +31,7 @@ from engine.machine.host import computes_on_host
 from engine.models.block_model import ACTIVATIONS
 from engine.models.eagle3_config import WHAT, EagleConfig, EagleReading, default_taps, read_eagle_config
 from engine.models.loaded import LoadedModel
-from engine.models.state_head import StateHead, StateHeadConfig, assemble
+from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble
 from engine.target.layer_taps import embedding_of, layer_count
 from engine.target.tree_pass import TreeRows
 from engine.values.errors import DraftlightError, reason_of
@@ -198,7 +198,7 @@ class Eagle3Model(StateHead[EagleReading]):
             f"its residual stream starts {'before' if own.norm_before_residual else 'after'} the norm"
         ] = not own.norm_before_residual
         found = {
-            " and ".join(part for part in (layer, start) if part): replace(reading, norm_before_residual=is_normed)
+            JOINED.join(part for part in (layer, start) if part): replace(reading, norm_before_residual=is_normed)
             for layer, reading in layers.items()
             for start, is_normed in starts.items()
         }

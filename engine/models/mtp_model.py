@@ -25,7 +25,7 @@ from engine.files.mtp_files import MISSING, HeadTensors, head_of, is_head_folder
 from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_families import ALL_NORMS, MtpFamily, MtpReading, architecture_of, family_of, one_layer
-from engine.models.state_head import StateHead, StateHeadConfig, assemble
+from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import layer_count
 from engine.target.tree_pass import TreeRows
@@ -120,7 +120,7 @@ class MtpModel(StateHead[MtpReading]):
         for state, reading in states.items():
             for order, is_own in orders.items():
                 for norm, which in norms.items():
-                    words = " and ".join(part for part in (state, order, norm) if part)
+                    words = JOINED.join(part for part in (state, order, norm) if part)
                     first = own.embedding_first == is_own
                     found[words] = replace(reading, embedding_first=first, plus_one=which)
         return {words: reading for words, reading in found.items() if words}

@@ -34,6 +34,9 @@ from engine.values.wording import noun
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
 
+JOINED = " and "
+"""Between the words of two changes of a reading."""
+
 Reading = TypeVar("Reading")
 """What a head's files do not state for certain."""
 
