@@ -27,6 +27,7 @@ from engine.files.whole_file import NotWritten, write_whole
 from engine.models.loaded import LoadedModel
 from engine.models.state_head import JOINED, StateHead
 from engine.target.layer_taps import tap
+from engine.values.wording import amount
 
 ROWS = 64
 """Number of tokens that each reading predicts."""
@@ -71,12 +72,12 @@ class Verdict:
                 else ""
             )
             return (
-                f"The files of this head do not read as they state: it predicts {self.rows} tokens of the target's own text "
+                f"The files of this head do not read as they state: it predicts {amount(self.rows, 'token')} of the target's own text "
                 f"better if {how}{gain}. It is used that way; the first draft is right {self.right:.0%} of the time."
             )
         if self.right < LEAST_RIGHT:
             return (
-                f"This head predicts {self.right:.0%} of {self.rows} tokens of the target's own text (log-probability "
+                f"This head predicts {self.right:.0%} of {amount(self.rows, 'token')} of the target's own text (log-probability "
                 f"{self.declared:.2f} a token). It was probably made for another model; the text stays right, but few "
                 "proposals will be accepted."
             )

@@ -28,6 +28,7 @@ from typing import Any
 from engine.files.foreign import object_in, table
 from engine.files.safetensors_header import Table, check_safetensors, stated_format
 from engine.values.errors import DraftlightError, is_whole
+from engine.values.wording import amount
 
 SIDECARS = (
     "mtp.safetensors",
@@ -93,7 +94,7 @@ class HeadTensors:
             bits = "8-bit floating point"
         if any(dtype == "F32" for name, (dtype, _) in self.types.items() if name == "fc.weight"):
             bits = "32 bit"
-        return f"{tensors} tensors, {layers} layer{'s' if layers > 1 else ''}, {bits}"
+        return f"{amount(tensors, 'tensor')}, {amount(layers, 'layer')}, {bits}"
 
 
 def is_sidecar(file: Path) -> bool:

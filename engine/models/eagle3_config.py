@@ -28,7 +28,7 @@ _KNOWN_LAYERS = ("", "llama", "qwen2", "qwen3", "mistral", "eagle", "eagle3")
 
 @dataclass(frozen=True)
 class EagleReading:
-    """How an EAGLE-3 head is read.
+    """A way to read an EAGLE-3 head.
 
     Attributes:
         tap_shift: added to the layers that `EagleConfig.taps` names.

@@ -21,7 +21,7 @@ from engine.values.errors import DraftlightError
 
 @dataclass(frozen=True)
 class MtpReading:
-    """How an MTP head is read.
+    """A way to read an MTP head.
 
     Attributes:
         normed_state: whether it reads the target's state after the target's final norm, as the output layer does; else before.

@@ -38,7 +38,7 @@ JOINED = " and "
 """Between the words of two changes of a reading."""
 
 Reading = TypeVar("Reading")
-"""What a head's files do not state for certain."""
+"""The choices that a head's files do not state for certain."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
 """Model types in the config.json of a head, of a block drafter, and of a draft model that shares its target's embedding."""
 MTP_FOLDER, EAGLE_FOLDER = "mtp_head", "eagle3_head"
-"""What `type_stated` calls folders with a published head alone; their model types are those of their targets or layers."""
+"""Results of `type_stated` for folders with a published head alone, whose model types are those of their targets or layers."""
 
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
