@@ -71,9 +71,10 @@ class Verdict:
                 if self.words
                 else ""
             )
+            tokens = amount(self.rows, "token")
             return (
-                f"The files of this head do not read as they state: it predicts {amount(self.rows, 'token')} of the target's own text "
-                f"better if {how}{gain}. It is used that way; the first draft is right {self.right:.0%} of the time."
+                f"The files of this head do not read as they state: it predicts {tokens} of the target's own text better "
+                f"if {how}{gain}. It is used that way; the first draft is right {self.right:.0%} of the time."
             )
         if self.right < LEAST_RIGHT:
             return (
