@@ -28,6 +28,7 @@ from engine.files.foreign import table
 from engine.files.model_folder import CONFIG, read_json, weights_of
 from engine.files.safetensors_header import require_scales
 from engine.machine.host import computes_on_host
+from engine.models.block_config import MAX_LAYERS
 from engine.models.block_model import ACTIVATIONS
 from engine.models.eagle3_config import WHAT, EagleConfig, EagleReading, default_taps, read_eagle_config
 from engine.models.loaded import LoadedModel
@@ -137,6 +138,8 @@ class Eagle3Model(StateHead[EagleReading]):
         if stated.fc_norm:
             self.fc_norm = [nn.RMSNorm(width, eps) for _ in taps]
         layers = 1 + max((int(name.split(".")[1]) for name in shapes if name.startswith("layers.")), default=0)
+        if layers > MAX_LAYERS:
+            raise ValueError(f"it has a layer {layers - 1}")
         self.layers = [_Layer(stated, shapes, index) for index in range(layers)]
         self.norm = nn.Identity() if stated.is_second else nn.RMSNorm(hidden, eps)
         if "embed_tokens.weight" in shapes:

@@ -408,6 +408,37 @@ def block(data: bytes) -> None:
         load_block(made)
 
 
+@cache
+def _published() -> tuple[Any, Path, Any, Path]:
+    """A target with its EAGLE-3 head, and one with its MTP head."""
+    from engine.models.loading import load
+    from tests.engine import eagle_files, mtp_files
+
+    of_eagle, of_mtp = eagle_files.write_target(folder() / "of eagle"), mtp_files.write_published(folder() / "of mtp", "qwen3_5")
+    head = eagle_files.write_head(folder() / "eagle", "speculators")
+    return load(str(of_eagle)), head, load(str(of_mtp)), mtp_files.write_drafter(folder() / "mtp", "qwen3_5")
+
+
+def published_head(data: bytes) -> None:
+    """The configuration of an EAGLE-3 head and of an MTP head, beside their weights."""
+    from engine.models.eagle3_model import load_eagle3
+    from engine.models.mtp_model import load_mtp
+    from engine.values.errors import DraftlightError
+
+    of_eagle, eagle, of_mtp, mtp = _published()
+    for made in (eagle, mtp):
+        (made / "config.json").write_bytes(data)
+    with _settled():
+        with contextlib.suppress(DraftlightError):
+            load_eagle3(eagle, of_eagle)
+        load_mtp(mtp, of_mtp)
+
+
+def _published_heads() -> list[bytes]:
+    _, eagle, _, mtp = _published()
+    return [(made / "config.json").read_bytes() for made in (eagle, mtp)]
+
+
 @contextlib.contextmanager
 def _settled() -> Iterator[None]:
     """Layers draw weights that are replaced before they are computed, and MLX's random state grows with each until it is."""
@@ -793,6 +824,7 @@ TARGETS: dict[str, Target] = {
     "bare-tokenizer": Target(bare_tokenizer, _bare_tokenizers, None),
     "head": Target(head, lambda: [json.dumps(_HEAD).encode()], mutations.json_value),
     "block": Target(block, _blocks, mutations.json_value),
+    "published-head": Target(published_head, _published_heads, mutations.json_value),
     "prompts": Target(prompts, _prompt_files, mutations.json_lines),
     "results": Target(results, _result_files, mutations.json_value),
     "records": Target(records, _record_files, mutations.json_value),
