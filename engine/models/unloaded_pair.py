@@ -6,7 +6,11 @@ for a target.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
 
 from engine.files import library, ollama
 from engine.files.foreign import object_in, table
@@ -23,8 +27,9 @@ from engine.models.mtp_model import require_family
 from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
+from engine.target.layer_taps import embedding_of
 from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
-from engine.values.errors import DraftlightError
+from engine.values.errors import DraftlightError, is_whole
 
 _UNNAMED_TARGET = "Its files do not name its target, so a test when it is first loaded shows whether it predicts this one."
 
@@ -50,10 +55,10 @@ def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
             return block_reason(read_block_config(config, path), target) or "", ""
         if type_stated(config) == MTP_FOLDER:
             require_family(config, path, target)
-            return "", _UNNAMED_TARGET
+            return _head_verdict(config, path, target)
         if type_stated(config) == EAGLE_FOLDER:
             read_eagle_config(config, path)
-            return "", _UNNAMED_TARGET
+            return _head_verdict(config, path, target)
         if config.get("model_type") == HEAD_FOLDER:
             return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:
@@ -65,6 +70,16 @@ def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
         return _vocabulary_verdict(target, path.name, tokens)
     except DraftlightError as error:
         return str(error), ""
+
+
+def _head_verdict(config: Mapping[str, Any], path: Path, target: LoadedModel) -> tuple[str, str]:
+    """Returns the verdict on a published head: its files name no target, but state the width of the states that it reads."""
+    layer = {**config, **table(config.get("text_config")), **table(config.get("transformer_layer_config"))}
+    stated = config.get("target_hidden_size") or layer.get("hidden_size")
+    width = int(embedding_of(target.model)(mx.array([0])).shape[-1])
+    if is_whole(stated) and stated != width:
+        return f"{path.name} was made for a target with a hidden size of {stated:,}; that of {target.name} is {width:,}.", ""
+    return "", _UNNAMED_TARGET
 
 
 def _vocabulary_verdict(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from engine.models.eagle3_model import load_eagle3
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_model import load_mtp
 from engine.models.state_head import StateHead
+from engine.models.unloaded_pair import unloaded_pair
 from engine.noise.source import NoiseSource
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
@@ -33,7 +34,7 @@ from engine.values.errors import DraftlightError
 from tests.engine import eagle_files
 from tests.engine.drafting import start
 from tests.engine.head_rounds import RecordingSampler, loaded
-from tests.engine.mtp_files import PROMPT, write_promise, write_published
+from tests.engine.mtp_files import PROMPT, write_drafter, write_promise, write_published
 from tests.engine.small_models import same_up_to_near_ties, ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square
 from tests.engine.tiny_models import write_gguf
@@ -315,3 +316,16 @@ def test_heads_are_chosen_by_name_and_by_folder(home: Path, tmp_path: Path, pair
         built(MTP, loaded(write_promise(tmp_path / "promise", HYBRID)))
     with pytest.raises(DraftlightError, match="is a GGUF file"):
         built(MTP, loaded(write_gguf(tmp_path / "other.gguf")))
+
+
+def test_a_head_is_checked_before_it_is_loaded(tmp_path: Path, pairs: Callable[[str], Pair]) -> None:
+    target, _ = pairs(EAGLE)
+    hybrid, _ = pairs(HYBRID)
+    folder = eagle_files.write_head(tmp_path / "head", "authors")
+    reason, warning = unloaded_pair(target, folder)
+    assert not reason and "do not name its target" in warning
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"target_hidden_size": 80}))
+    assert "a hidden size of 80" in unloaded_pair(target, folder)[0]
+    mtp = write_drafter(tmp_path / "mtp", HYBRID)
+    assert unloaded_pair(hybrid, mtp)[0] == "" and "no MTP heads of this architecture" in unloaded_pair(target, mtp)[0]
