@@ -32,6 +32,8 @@ ROWS = 64
 """Number of tokens that each reading predicts."""
 ERRORS = 3.0
 """Standard errors of the mean difference by which another reading must be better."""
+FAVOURED = 1.0
+"""The same for the one reading that the values in the file speak for (`StateHead.favoured`)."""
 LEAST_RIGHT = 0.1
 """Share of right first drafts below which the user is warned: a head of another fine-tune, or one that is read in a wrong way
 that the probe does not try."""
@@ -126,10 +128,14 @@ def probe(head: StateHead[Any], target: LoadedModel, written: tuple[list[int], i
         return log_chances(logits, expected, head.column_of), float((best == columns).mean())
 
     own, right = first_drafts(declared)
-    chosen, words, best = declared, "", own
+    chosen, words, best, favoured = declared, "", own, head.favoured
     tried = {name: (reading, *first_drafts(reading)) for name, reading in head.readings().items()}
     for changes in sorted({_changes(name) for name in tried}):  # several changes only if they are better than fewer
-        better = [name for name in tried if _changes(name) == changes and _is_better(tried[name][1], best, target)]
+        better = [
+            name
+            for name, (reading, scores, _) in tried.items()
+            if _changes(name) == changes and _is_better(scores, best, target, FAVOURED if reading == favoured else ERRORS)
+        ]
         if better:
             words = max(better, key=lambda name: float(tried[name][1].mean()))
             chosen, best, right = tried[words]
@@ -167,10 +173,12 @@ def _error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _is_better(scores: np.ndarray, declared: np.ndarray, target: LoadedModel) -> bool:
-    """Returns whether some log-probabilities are clearly better than the declared reading's and than a guess."""
-    guess = -np.log(len(target.vocabulary))
-    return all(float(gain.mean()) > ERRORS * _error(gain) for gain in (scores - declared, scores - guess))
+def _is_better(scores: np.ndarray, declared: np.ndarray, target: LoadedModel, errors: float = ERRORS) -> bool:
+    """Returns whether some log-probabilities are better than the declared reading's by this many standard errors, and clearly
+    better than a guess."""
+    guess = scores + np.log(len(target.vocabulary))
+    better = scores - declared
+    return bool(better.mean() > errors * _error(better) and guess.mean() > ERRORS * _error(guess))
 
 
 def _rows(

@@ -47,6 +47,7 @@ class EagleConfig:
 
     Attributes:
         taps: target layers that the file states, counted from 0 (-1 is the embedding); empty if it states none.
+        taps_as_outputs: whether the file's list was taken as outputs of layers, because it begins with 1.
         reads_final_state: whether it reads the target's last state, after its final norm, instead of layers.
         is_second: whether it is of EAGLE-1 or 2, which share a head: `fc` fuses embedding and state, its first layer has no norm
             before its attention, and neither a norm nor an output layer of its own follows.
@@ -71,6 +72,7 @@ class EagleConfig:
     fc_norm: bool
     draft_vocab_size: int
     is_second: bool = False
+    taps_as_outputs: bool = False
 
 
 class _EagleReader(ConfigReader):
@@ -108,7 +110,7 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
     is_second = any("Eagle" in name for name in names) and not any("3" in name for name in names) and not kind
     if "sliding_attention" in (reader.find("layer_types") or ()):
         raise reader.unknown("layer_types", reader.find("layer_types"))
-    taps, final = ((), True) if is_second else _taps(config, reader)
+    taps, as_outputs, final = ((), False, True) if is_second else _taps(config, reader)
     settings = EagleConfig(
         packaging="speculators" if kind else "authors",
         hidden_size=hidden,
@@ -129,6 +131,7 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
         fc_norm=bool(reader.find("fc_norm")),
         draft_vocab_size=reader.integer("draft_vocab_size") if reader.find("draft_vocab_size") else 0,
         is_second=is_second,
+        taps_as_outputs=as_outputs,
     )
     if settings.num_attention_heads % settings.num_key_value_heads or settings.head_dim % 2:
         raise DraftlightError(f"{where} is not a usable {WHAT}: its attention heads do not add up.")
@@ -137,19 +140,20 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
     return settings
 
 
-def _taps(config: Mapping[str, Any], reader: ConfigReader) -> tuple[tuple[int, ...], bool]:
-    """Returns the tapped layers that a file states, and whether it reads the final state instead."""
+def _taps(config: Mapping[str, Any], reader: ConfigReader) -> tuple[tuple[int, ...], bool, bool]:
+    """Returns the tapped layers that a file states, whether they were taken as outputs, and whether it reads the final state
+    instead."""
     inside = table(config.get("eagle_config"))
     if inside.get("use_aux_hidden_state") is False:
-        return (), True
+        return (), False, True
     name = "eagle_aux_hidden_state_layer_ids"
     stated = inside.get(name) or inside.get("target_layer_ids") or reader.find(name)
     if stated is None:
-        return (), False
+        return (), False, False
     if not isinstance(stated, list) or not stated or not all(is_whole(layer) and layer >= 0 for layer in stated):
         raise reader.unknown(name, stated)
     are_outputs = stated[0] == 1 and not config.get("speculators_model_type")
-    return tuple(layer if are_outputs else layer - 1 for layer in stated), False
+    return tuple(layer if are_outputs else layer - 1 for layer in stated), are_outputs, False
 
 
 def default_taps(layers: int) -> tuple[int, ...]:

@@ -313,6 +313,8 @@ def _taps(stated: EagleConfig, shapes: Shapes, width: int, layers: int, folder: 
             f"{folder} is not a usable {WHAT}: its config.json names {amount(len(taps), 'layer')} of its target, and its "
             f"fc reads {count}. It may have been made for another target."
         )
+    if stated.taps_as_outputs and max(taps) == layers:  # there is no such output, so the list counts inputs
+        taps = tuple(layer - 1 for layer in taps)
     if min(taps) < -1 or max(taps) >= layers:
         raise DraftlightError(
             f"This {WHAT} reads the layers {', '.join(map(str, taps))} of its target, and this one has {layers}."

@@ -26,7 +26,8 @@ class MtpReading:
     Attributes:
         normed_state: whether it reads the target's state after the target's final norm, as the output layer does; else before.
         embedding_first: whether the token's embedding comes before the state in what `fc` reads.
-        plus_one: which norms are stored as w - 1: "layer" for those of the decoder layer, "outer" for the four around it.
+        plus_one: which norms are stored as w - 1: "layer" for those of the decoder layer, "inputs" for the two before it, "last"
+            for the one after it.
         chain_normed: whether a chain continues from the head's output after its own norm; else before.
     """
 
@@ -36,7 +37,7 @@ class MtpReading:
     chain_normed: bool = True
 
 
-ALL_NORMS = frozenset({"layer", "outer"})
+ALL_NORMS = frozenset({"layer", "inputs", "last"})
 
 Change = Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]]
 """Returns the settings of a model with one layer, which is the head's, from those of the target and the names of the head's

@@ -10,8 +10,9 @@ target's. Where the tensors are found: `engine.files.mtp_files`; families: `engi
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -102,28 +103,36 @@ class MtpModel(StateHead[MtpReading]):
         return self.output(features if self.reading.chain_normed else self.norm(features))
 
     def readings(self) -> Mapping[str, MtpReading]:
-        """As in `StateHead`: state before or after the final norm, order of the two inputs, norms as stored or plus one."""
+        """As in `StateHead`: state before or after the final norm, order of the two inputs; or norms as stored or plus one."""
         own = self.reading
-        states = {
-            "": own,
-            f"its state is that {'before' if own.normed_state else 'after'} the target's final norm": replace(
-                own, normed_state=not own.normed_state
-            ),
+        states = {"": own.normed_state}
+        states[f"its state is that {'before' if own.normed_state else 'after'} the target's final norm"] = not own.normed_state
+        orders = {"": own.embedding_first}
+        orders[f"the {'state' if own.embedding_first else 'embedding'} comes first"] = not own.embedding_first
+        found = {
+            JOINED.join(part for part in (state, order) if part): replace(own, normed_state=is_normed, embedding_first=is_first)
+            for state, is_normed in states.items()
+            for order, is_first in orders.items()
         }
-        orders = {"": True, f"the {'state' if own.embedding_first else 'embedding'} comes first": False}
-        norms = {"": own.plus_one}
         if self.zero_centred:
-            others = {frozenset(): "as stored", ALL_NORMS: "plus one"}
-            others |= {frozenset({"layer"}): "plus one inside the layer only", frozenset({"outer"}): "plus one outside it only"}
-            norms |= {f"its norms are {words}": which for which, words in others.items() if which != own.plus_one}
-        found = {}
-        for state, reading in states.items():
-            for order, is_own in orders.items():
-                for norm, which in norms.items():
-                    words = JOINED.join(part for part in (state, order, norm) if part)
-                    first = own.embedding_first == is_own
-                    found[words] = replace(reading, embedding_first=first, plus_one=which)
+            for count in range(len(ALL_NORMS) + 1):
+                for which in itertools.combinations(sorted(ALL_NORMS), count):
+                    if frozenset(which) != own.plus_one:
+                        found[f"its norms are {_norms_in_words(which)}"] = replace(own, plus_one=frozenset(which))
         return {words: reading for words, reading in found.items() if words}
+
+    @property
+    def favoured(self) -> MtpReading | None:
+        """As in `StateHead`: norms whose weights are near 0 are stored as w - 1. Those before the layer are so in either form."""
+        if not self.zero_centred:
+            return None
+        means: dict[str, list[float]] = {}
+        for path, stored in self.metadata.kept.items():
+            part = _part_of(path)
+            if part != "layer" or f"{path}.weight" in _CLEAR_NORMS:
+                means.setdefault(part, []).append(cast(float, stored.astype(mx.float32).mean().item()))
+        raw = frozenset(part for part, values in means.items() if sum(values) / len(values) < _LEAST_WEIGHT)
+        return None if raw == self.reading.plus_one else replace(self.reading, plus_one=raw)
 
     def chain_readings(self) -> Mapping[str, MtpReading]:
         """As in `StateHead`."""
@@ -135,9 +144,21 @@ class MtpModel(StateHead[MtpReading]):
         for path, module in self.named_modules():
             if _NORMS.fullmatch(f"{path}.weight") and "weight" in module:
                 stored = self.metadata.kept.setdefault(path, module["weight"])
-                is_shifted = ("layer" if path.startswith("layer.") else "outer") in reading.plus_one
+                is_shifted = _part_of(path) in reading.plus_one
                 module["weight"] = (stored.astype(mx.float32) + 1).astype(stored.dtype) if is_shifted else stored
         super().read_as(reading)
+
+
+def _part_of(path: str) -> str:
+    """Returns the part of `MtpReading.plus_one` to which a norm belongs."""
+    return "layer" if path.startswith("layer.") else "last" if path == "norm" else "inputs"
+
+
+def _norms_in_words(which: Collection[str]) -> str:
+    places = {"inputs": "before the layer", "layer": "inside the layer", "last": "after the layer"}
+    if len(which) in (0, len(places)):
+        return "plus one" if which else "as stored"
+    return f"plus one {', '.join(words for part, words in places.items() if part in which)} only"
 
 
 def load_mtp(folder: Path, target: LoadedModel) -> MtpModel:

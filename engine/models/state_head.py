@@ -120,6 +120,11 @@ class StateHead(nn.Module, Generic[Reading]):
     def chain_readings(self) -> Mapping[str, Reading]:
         """Returns the readings that differ only in what a chain continues from."""
 
+    @property
+    def favoured(self) -> Reading | None:
+        """Another reading than the declared one that the values of the weights speak for; None if they do not."""
+        return None
+
     def read_as(self, reading: Reading) -> None:
         """Takes another reading. Caches and rows made before are invalid."""
         self.reading = reading

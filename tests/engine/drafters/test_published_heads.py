@@ -246,6 +246,7 @@ def fresh(pairs: Callable[[str], Pair], tmp_path: Path) -> Callable[[str], Pair]
         (HYBRID, {"embedding_first": False}, "the state comes first"),
         (HYBRID, {"plus_one": frozenset()}, "its norms are as stored"),
         (HYBRID, {"plus_one": frozenset({"layer"})}, "its norms are plus one inside the layer only"),
+        (HYBRID, {"plus_one": frozenset({"layer", "inputs"})}, "its norms are plus one before the layer, inside the layer only"),
         (EAGLE, {}, ""),
         (EAGLE, {"tap_shift": 1}, "it reads layers 2, 4, 5 instead of 1, 3, 4"),
         (EAGLE, {"norm_before_residual": True}, "its residual stream starts after the norm"),
@@ -276,6 +277,14 @@ def test_a_head_that_knows_nothing_is_read_as_declared(name: str, fresh: Callabl
     verdict = probe(head, target)
     assert (verdict.words, verdict.chain_words, head.reading) == ("", "", declared)
     assert "probably made for another model" in verdict.warning
+
+
+def test_values_that_speak_for_a_reading_make_less_evidence_enough(fresh: Callable[[str], Pair]) -> None:
+    """The last norm was converted, and its weights are near 1."""
+    _, head = fresh(HYBRID)
+    assert head.favoured is None
+    head.metadata.kept["norm"] = head.metadata.kept["norm"] + 1
+    assert head.favoured == replace(head.reading, plus_one=frozenset({"layer", "inputs"}))
 
 
 def test_a_verdict_is_kept_with_the_digests(fresh: Callable[[str], Pair], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,12 @@ def test_logits_are_those_of_a_second_implementation(name: str, target: LoadedMo
     assert ids is None or np.array(ids).tolist() == EAGLE_HEADS[name].target_ids().tolist()
 
 
+def test_a_list_that_names_an_output_beyond_the_last_layer_counts_inputs(target: LoadedModel, tmp_path: Path) -> None:
+    """It begins with 1, so it would count outputs; but there is no layer 8 of 8."""
+    inside = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 4, 8]}}
+    assert load_eagle3(changed(tmp_path, **inside), target).config.taps == (0, 3, 7)
+
+
 @pytest.mark.parametrize("norm", ["hidden_norm", "input_layernorm"])
 def test_later_layers_read_the_output_of_the_one_before(norm: str, target: LoadedModel, tmp_path: Path) -> None:
     """A second layer that adds nothing leaves the logits; one that adds something has keys and values of its own."""
