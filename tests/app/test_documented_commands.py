@@ -25,8 +25,9 @@ from PySide6.QtCore import QTimer
 import app.window.launch
 from app.cli import entry
 from app.window.window import Window
-from engine.values.drafter_kinds import DRAFTERS
+from engine.values.drafter_kinds import DRAFTERS, MTP
 from tests.app.fakes import FakeEngine
+from tests.engine import eagle_files, mtp_files
 from tests.engine.chats.test_exchange import LM_STUDIO
 from tests.engine.hub_server import hub_on_the_loopback
 from tests.engine.tools.training.test_writing import undecided
@@ -177,6 +178,11 @@ class Place:
         for drafter, kind in (("my-head", "head"), ("my-block", "block")):
             if drafter in words:
                 self._succeeds(["train-drafter", "--kind", kind, "--output", drafter, "--target", str(self.target), *training])
+        if MTP in words:
+            words[words.index("--target") + 1] = str(mtp_files.write_published(self.folder / "with head", "qwen3_5"))
+        if "FOLDER-OF-THE-HEAD" in words:
+            words[words.index("--target") + 1] = str(eagle_files.write_target(self.folder / "of head"))
+            words[words.index("FOLDER-OF-THE-HEAD")] = str(eagle_files.write_head(self.folder / "head", "authors"))
         if "--continue" in words:
             self._succeeds(["chat", "And why is it red?", "--target", str(self.target), *short])
         if "echo" in words:  # the page's own test has it answer
