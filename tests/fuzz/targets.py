@@ -419,24 +419,34 @@ def _published() -> tuple[Any, Path, Any, Path]:
     return load(str(of_eagle)), head, load(str(of_mtp)), mtp_files.write_drafter(folder() / "mtp", "qwen3_5")
 
 
-def published_head(data: bytes) -> None:
-    """The configuration of an EAGLE-3 head and of an MTP head, beside their weights."""
+def eagle_head(data: bytes) -> None:
+    """The configuration of an EAGLE-3 head beside its weights."""
     from engine.models.eagle3_model import load_eagle3
-    from engine.models.mtp_model import load_mtp
-    from engine.values.errors import DraftlightError
 
-    of_eagle, eagle, of_mtp, mtp = _published()
-    for made in (eagle, mtp):
-        (made / "config.json").write_bytes(data)
+    target, made, *_ = _published()
+    (made / "config.json").write_bytes(data)
     with _settled():
-        with contextlib.suppress(DraftlightError):
-            load_eagle3(eagle, of_eagle)
-        load_mtp(mtp, of_mtp)
+        load_eagle3(made, target)
 
 
-def _published_heads() -> list[bytes]:
-    _, eagle, _, mtp = _published()
-    return [(made / "config.json").read_bytes() for made in (eagle, mtp)]
+def mtp_head(data: bytes) -> None:
+    """The configuration of a folder with an MTP head beside its weights."""
+    from engine.models.mtp_model import load_mtp
+
+    *_, target, made = _published()
+    (made / "config.json").write_bytes(data)
+    with _settled():
+        load_mtp(made, target)
+
+
+def _eagle_heads() -> list[bytes]:
+    from tests.engine.eagle_files import EAGLE_HEADS
+
+    return [json.dumps(EAGLE_HEADS["speculators"].config).encode()]
+
+
+def _mtp_heads() -> list[bytes]:
+    return [(_published()[3] / "config.json").read_bytes()]
 
 
 @contextlib.contextmanager
@@ -824,7 +834,8 @@ TARGETS: dict[str, Target] = {
     "bare-tokenizer": Target(bare_tokenizer, _bare_tokenizers, None),
     "head": Target(head, lambda: [json.dumps(_HEAD).encode()], mutations.json_value),
     "block": Target(block, _blocks, mutations.json_value),
-    "published-head": Target(published_head, _published_heads, mutations.json_value),
+    "eagle-head": Target(eagle_head, _eagle_heads, mutations.json_value),
+    "mtp-head": Target(mtp_head, _mtp_heads, mutations.json_value),
     "prompts": Target(prompts, _prompt_files, mutations.json_lines),
     "results": Target(results, _result_files, mutations.json_value),
     "records": Target(records, _record_files, mutations.json_value),
