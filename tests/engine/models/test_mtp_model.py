@@ -115,7 +115,8 @@ def _twice(norm: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("family", "wrong"), [("qwen3_5", name) for name in (*WRONG, *OF_QWEN)] + [("qwen3_next", name) for name in WRONG]
+    ("family", "wrong"),
+    [("qwen3_5", name) for name in (*WRONG, *OF_QWEN)] + [("mimo", "state first"), ("glm4_moe", "chain before the norm")],
 )
 def test_a_wrong_reading_gives_other_logits(family: str, wrong: str, targets: Callable[[str], LoadedModel]) -> None:
     target = targets(family)
