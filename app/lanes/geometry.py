@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.look.wording import RULE_TITLES, drafter_title
-from engine.lens.pieces import visible, where_proposed
+from engine.lens.lane_chips import shown_text, size_of
 from engine.types import PHASES, Round
 from engine.values.wording import amount
 
-Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other", "whole"]
 Clock = Literal["round", "answer"]
 """The origin of a lane's time: the start of its own round, or of the answer."""
@@ -33,63 +32,37 @@ ROUND_STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
-    """One token of a lane: a proposal, or the target's own token.
-
-    Attributes:
-        proposal, emitted: its index in the round, as in `app.session.cursor.Place`; exactly one of them is given.
-        text: with white space and undecodable bytes made visible.
-    """
-
-    kind: Kind
-    text: str
-    proposal: int | None = None
-    emitted: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LaneScale:
     """Sizes in pixels.
 
     Attributes:
         per_ms: pixels per millisecond on the time axis.
-        slot: distance of the chips in a lane of the usual length; `max_chips_width`: the largest width of all chips of any lane.
-        row: distance of the lanes.
-        chip_top, chip, bar_top, bar: tops within the lane, and heights.
+        slot: distance of the columns in a lane of the usual length; `max_chips_width`: the largest width of all chips of a lane.
+        row: height of a lane with one row of chips; `stack`: what each further row adds to it.
+        chip_top, chip, bar_top, bar: tops within a lane with one row of chips, and heights.
     """
 
     per_ms: float
     slot: float
     max_chips_width: float
     row: int
+    stack: int
     chip_top: float
     chip: float
     bar_top: float
     bar: float
 
-    def slot_in(self, count: int) -> float:
-        """Returns the distance of the chips in a lane of `count` chips; longer lanes have narrower chips."""
-        return min(self.slot, self.max_chips_width / max(1, count))
+    def slot_in(self, columns: int) -> float:
+        """Returns the distance of the columns in a lane that has `columns` of them; longer lanes have narrower chips."""
+        return min(self.slot, self.max_chips_width / max(1, columns))
+
+    def height(self, rows: int) -> int:
+        """Returns the height of a lane with `rows` rows of chips."""
+        return self.row + (rows - 1) * self.stack
 
     def is_readable(self, slot: float) -> bool:
         """Returns whether chips in slots of this width have room for text."""
         return slot >= MIN_TEXT_RATIO * self.chip and self.chip >= 11
-
-
-def shown_text(text: str, raw: bytes = b"") -> str:
-    """Returns a token's text for a chip: `engine.lens.pieces.visible` without the blank before a word."""
-    if text.startswith(" ") and text.strip():
-        text, raw = text[1:], raw[1:]
-    return visible(text, raw)
-
-
-def chips_of(round_: Round) -> list[Chip]:
-    """Returns the proposals in order, then the target's own token."""
-    chips = [Chip(token.status, shown_text(token.text, token.bytes), proposal=i) for i, token in enumerate(round_.proposals)]
-    for i, token in enumerate(round_.emitted):
-        if token.origin != "accepted":
-            chips.append(Chip(token.origin, shown_text(token.text, token.bytes), emitted=i))
-    return chips
 
 
 def phases_of(round_: Round) -> list[tuple[Phase, float, float]]:
@@ -107,23 +80,18 @@ def phases_of(round_: Round) -> list[tuple[Phase, float, float]]:
     return phases
 
 
-def slot_at(x: float, count: int, scale: LaneScale) -> int | None:
-    """Returns which of `count` chips is at `x` pixels from the first one's left edge; None beside them."""
-    slot = math.floor(x / scale.slot_in(count))
-    return slot if 0 <= slot < count else None
-
-
 class Extent:
     """Statistics of the lanes' lengths and widths, updated round by round.
 
     Attributes:
-        typical_count: number of chips that fits all but the longest lanes.
-        span: milliseconds on the axis at zoom 1. Both change in steps, so that the picture stays still.
+        typical_count: number of columns that fits all but the longest lanes.
+        typical_rows: mean number of rows of chips, rounded up.
+        span: milliseconds on the axis at zoom 1. All three change in steps, so that the picture stays still.
     """
 
     def __init__(self) -> None:
-        self.rounds = 0
-        self.typical_count = 1
+        self.rounds = self._rows = 0
+        self.typical_count = self.typical_rows = 1
         self.span = 10.0
         self._totals: list[float] = []
         self._counts: list[int] = []
@@ -132,23 +100,30 @@ class Extent:
         """Adds one round; `add_all` is faster for many."""
         self.add_all((round_,))
 
-    def add_all(self, rounds: Sequence[Round]) -> None:
-        """Adds rounds; many at once cost less than one by one."""
+    def add_all(self, rounds: Sequence[Round]) -> list[int]:
+        """Adds rounds, and returns how many rows of chips each has; many at once cost less than one by one."""
+        sizes = [size_of(round_) for round_ in rounds]
+        rows = [tall for _, tall in sizes]
         if len(rounds) > 64:
             self._totals = sorted([*self._totals, *(round_.milliseconds.total for round_ in rounds)])
-            self._counts = sorted([*self._counts, *(len(round_.proposals) + 1 for round_ in rounds)])
+            self._counts = sorted([*self._counts, *(wide for wide, _ in sizes)])
         else:
-            for round_ in rounds:
+            for round_, (wide, _) in zip(rounds, sizes, strict=True):
                 insort(self._totals, round_.milliseconds.total)
-                insort(self._counts, len(round_.proposals) + 1)
+                insort(self._counts, wide)
         self.rounds += len(rounds)
+        self._rows += sum(rows)
         if self._totals:
+            mean = math.ceil(self._rows / self.rounds)
+            if not 0.5 * self.typical_rows < mean <= self.typical_rows:
+                self.typical_rows = mean
             span = round_up(self.quantile(SPAN_QUANTILE))
             if not 0.5 * self.span < span <= self.span:
                 self.span = span
             count = self._counts[int(COUNT_QUANTILE * len(self._counts))]
             if not 0.5 * self.typical_count < count <= self.typical_count:
                 self.typical_count = count
+        return rows
 
     def quantile(self, share: float) -> float:
         """Returns the time in ms that this share of the rounds does not exceed."""
@@ -176,16 +151,21 @@ def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: C
     else:
         sizes = [max(minimum, round(size * text_scale * shrink)) for minimum, size in ((5, 24), (1, 2), (2, 13), (3, 16), (1, 5))]
     row, chip_top, chip, bar_top, bar = sizes
+    stack = chip + max(1, round(3 * text_scale * shrink))
     available = max(40.0, width - FIGURES_WIDTH * text_scale)
     if clock == "round":
         slot, max_chips_width = min(64 * text_scale, available / extent.typical_count), available
         per_ms = width / extent.span
     else:
         slot, max_chips_width = min(14 * text_scale, 0.4 * available / extent.typical_count), 0.4 * available
-        per_ms = max(20.0, available - slot * extent.typical_count) / max(1.0, extent.span * height / row)
+        per_ms = max(20.0, available - slot * extent.typical_count) / max(
+            1.0, extent.span * height / (row + (extent.typical_rows - 1) * stack)
+        )
     enlarge = max(1.0, zoom)
     slot, max_chips_width = max(2.0, min(MAX_SLOT * text_scale, slot * enlarge)), max_chips_width * enlarge
-    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, max_chips_width, row, chip_top, chip, bar_top, bar)
+    return LaneScale(
+        per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, max_chips_width, row, stack, chip_top, chip, bar_top, bar
+    )
 
 
 def ticks(first: float, last: float, per_ms: float, min_distance: float) -> list[tuple[float, str]]:
@@ -218,7 +198,8 @@ def lane_text(round_: Round) -> str:
     if count:
         verdicts = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
         counts = ", ".join(f"{number} {name}" for number, name in verdicts if number)
-        proposals = f"{amount(count, 'proposal')} by {drafter_title(round_.drafted_by)}: {counts}"
+        tree = f" in a tree of {amount(max(round_.depths), 'level')}" if round_.is_tree else ""
+        proposals = f"{amount(count, 'proposal')} by {drafter_title(round_.drafted_by)}{tree}: {counts}"
     else:
         proposals = "nothing proposed"
     added = [f"{token.origin} “{shown_text(token.text, token.bytes)}”" for token in round_.emitted if token.origin != "accepted"]
@@ -233,11 +214,3 @@ def time_text(round_: Round) -> str:
         return f"{milliseconds(times.total)} in total; phases not timed."
     parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in phases_of(round_))
     return f"{milliseconds(times.total)}: {parts}."
-
-
-def chip_text(round_: Round, slot: int) -> str:
-    """Describes a chip in a phrase."""
-    chips = chips_of(round_)
-    chip = chips[slot]
-    place = "the target's own token" if chip.proposal is None else where_proposed(round_, chip.proposal)
-    return f"“{chip.text}” {chip.kind}, {place}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
@@ -19,7 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip
 
 from app.lanes.field import WHOLE_LANE, LaneField
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_text, lane_text, time_text
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, lane_text, time_text
 from app.lanes.painter import Lane, LanePainter
 from app.look.marks import draw_focus_frame, draw_text_in
 from app.look.painted_view import PaintedView
@@ -27,6 +29,7 @@ from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET, Answer
+from engine.lens.lane_chips import chip_text
 
 ZOOM_STEP = 1.25
 
@@ -116,14 +119,14 @@ class LaneView(PaintedView):
         if zoom == field.zoom:
             return
         anchor = QPointF(field.gutter, field.height / 2) if at is None else at
-        lane = (anchor.y() + field.y) / field.scale.row
+        lane, share = field.lane_at(anchor.y())
         time = (anchor.x() - field.gutter + field.x) / field.scale.per_ms
         following = self.is_following
         field.zoom = zoom
         self._fit()
         self.horizontalScrollBar().setValue(round(time * field.scale.per_ms - anchor.x() + field.gutter))
         if not following:
-            self.verticalScrollBar().setValue(round(lane * field.scale.row - anchor.y()))
+            self.verticalScrollBar().setValue(round(field.offset_of(lane, share) - anchor.y()))
         self.zoomed.emit()
 
     @Slot()
@@ -251,6 +254,7 @@ class LaneView(PaintedView):
             highlighted=self.highlighted_slot(index),
             marked=self.marked_slot(index),
             pinned=self.is_pinned(index),
+            rows=field.rows_of(index),
             is_numbered=index % number_interval == 0,
         )
         look.draw_lane(painter, lane, field.scale)
@@ -277,6 +281,12 @@ class LaneView(PaintedView):
             super().wheelEvent(event)
 
 
+ARROWS: dict[int, Literal["left", "right", "up", "down"]] = {
+    Qt.Key.Key_Left: "left",
+    Qt.Key.Key_Right: "right",
+    Qt.Key.Key_Up: "up",
+    Qt.Key.Key_Down: "down",
+}
 STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is measured."
 
 
@@ -289,13 +299,13 @@ class Lanes(LaneView):
             self,
             "lanes",
             "Rounds",
-            "One row per round. Up and Down move between rounds, Left and Right between tokens, "
-            "Enter pins the current one, plus and minus zoom.",
+            "One row per round. Up and Down move between rounds, and in a tree between the choices for a position; Left and "
+            "Right between tokens. Enter pins the current one, plus and minus zoom.",
         )
         self.accessible: object = None
         self.cursor_place = cursor
         self._pointed_by_key = False  # whether a key pointed at what is shown
-        self._column = WHOLE_LANE  # the slot that Up and Down keep to
+        self._column = WHOLE_LANE  # the column that Up and Down keep to
         self._shown: Place | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
@@ -351,8 +361,8 @@ class Lanes(LaneView):
     def _moved(self, place: Place | None) -> None:
         for changed in (self._in_lanes(self._shown), self._in_lanes(place)):
             if changed is not None:
-                top, row = self.field.top_of(changed.round), self.field.scale.row
-                self.viewport().update(QRect(0, top, self.viewport().width(), row))
+                top, height = self.field.top_of(changed.round), self.field.height_of(changed.round)
+                self.viewport().update(QRect(0, top, self.viewport().width(), height))
         self._shown = place
 
     @Slot()
@@ -363,25 +373,24 @@ class Lanes(LaneView):
     def _pinned(self, place: Place | None) -> None:
         self.viewport().update()
         if (pinned := self._in_lanes(place)) is not None:
-            self._column = self._slot(pinned)
+            self._column = self.field.column_of(pinned.round, self._slot(pinned))
             self.verticalScrollBar().setValue(self.field.offset_to_show(pinned.round))
 
     def _pin(self, place: Place | None) -> None:
         """Pins a place, or unpins it if it is the pinned one."""
         self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
 
-    def _point_at(self, index: int, column: int) -> None:
-        """Points at a lane and one of its chips, by key."""
+    def _point_at(self, index: int, column: int, slot: int | None = None) -> None:
+        """Points at a lane and one of its tokens, by key: at a slot, or in a column at the token of the text."""
         field = self.field
         if not field.count:
             return
         index = min(max(0, index), field.count - 1)
-        slot = max(WHOLE_LANE, min(column, len(field.chips(index)) - 1))
         self._pointed_by_key = True
         self.verticalScrollBar().setValue(field.offset_to_show(index))
         self.is_following = self.is_following and index == field.count - 1
         self._update_follow_button()
-        self.cursor_place.point(self._place(index, slot))
+        self.cursor_place.point(self._place(index, field.slot_in_text(index, column) if slot is None else slot))
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.accessible_text()))
 
@@ -462,14 +471,15 @@ class Lanes(LaneView):
             Qt.Key.Key_Home: 0,
             Qt.Key.Key_End: field.count - 1,
         }
-        if key in rows:
+        beside = field.neighbour(start, slot, ARROWS[key]) if field.count and key in ARROWS else None
+        if beside is not None or key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self._point_at(start, WHOLE_LANE, slot if beside is None else beside)
+            current = self._in_lanes(self.cursor_place.place)
+            self._column = WHOLE_LANE if current is None else field.column_of(current.round, self._slot(current))
+        elif key in rows:
             self._point_at(rows[key], self._column)
             if key == Qt.Key.Key_End:
                 self.follow()
-        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            self._point_at(start, max(WHOLE_LANE, slot - 1) if key == Qt.Key.Key_Left else slot + 1)
-            current = self._in_lanes(self.cursor_place.place)
-            self._column = WHOLE_LANE if current is None else self._slot(current)
         else:
             return False
         return True

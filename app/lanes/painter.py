@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
-from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, phases_of
+from app.lanes.geometry import LaneScale, Phase, milliseconds, phases_of
 from app.look import theme as themes
 from app.look.marks import draw_bracket, faded
 from app.look.theme import Theme
+from engine.lens.lane_chips import Chip, chips_of, size_of
 from engine.types import PHASES, Round
 from engine.values.wording import amount
 
@@ -32,6 +33,7 @@ class Lane:
         pause: milliseconds between this round and the next.
         highlighted: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
         marked: the marked slot; None if there is none.
+        rows: number of rows of chips.
         is_numbered: whether the round's number is written.
     """
 
@@ -44,6 +46,7 @@ class Lane:
     highlighted: int | None = None
     marked: int | None = None
     pinned: bool = False
+    rows: int = 1
     is_numbered: bool = True
 
 
@@ -88,6 +91,7 @@ class LanePainter:
             "plain": QColor(theme.text),
         }
         self._thin_pen = QPen(faded(theme.faint, 120), 1)
+        self._path, self._not_reached = QPen(QColor(theme.accepted), 2), QPen(QColor(theme.accepted), 1.6)
         self._underline = QPen(QColor(theme.correction), 2.5)
         self._strike = QPen(QColor(theme.text), 1)
         self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
@@ -118,10 +122,11 @@ class LanePainter:
 
     def draw_lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         """Draws one lane with everything in it. The painter's clip must contain the lane."""
+        lane_height = scale.height(lane.rows)
         if lane.highlighted is not None:
-            painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._highlight)
+            painter.fillRect(QRectF(0, lane.top, lane.right, lane_height), self._highlight)
         if lane.pinned:
-            painter.fillRect(QRectF(0, lane.top, 3, scale.row), self._accent)
+            painter.fillRect(QRectF(0, lane.top, 3, lane_height), self._accent)
         if lane.is_numbered:
             painter.setFont(self.label_font)
             painter.setPen(self._text if lane.highlighted is not None else self._faint)
@@ -131,14 +136,14 @@ class LanePainter:
             painter.drawText(number_area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"#{lane.round.index + 1}")
         painter.save()
         painter.setClipRect(
-            QRectF(lane.left - 1, lane.top, lane.right - lane.left + 1, scale.row), Qt.ClipOperation.IntersectClip
+            QRectF(lane.left - 1, lane.top, lane.right - lane.left + 1, lane_height), Qt.ClipOperation.IntersectClip
         )
         self._draw_bar(painter, lane, scale)
         self._draw_chips(painter, lane, scale)
         painter.restore()
 
     def _draw_bar(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
-        top, height = lane.top + scale.bar_top, scale.bar
+        top, height = lane.top + scale.bar_top + (lane.rows - 1) * scale.stack, scale.bar
         painter.setPen(Qt.PenStyle.NoPen)
         end = lane.start
         for phase, start, length in phases_of(lane.round):
@@ -191,15 +196,21 @@ class LanePainter:
         painter.setFont(self.chip_font)
         is_flat = scale.chip < MIN_ROUNDED_HEIGHT
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not is_flat)
-        step = scale.slot_in(len(chips))
-        gap, is_readable = 3 if step >= 12 else 1, scale.is_readable(step)
-        first = max(0, int((lane.left - lane.start) // step))
-        for slot in range(first, len(chips)):
-            left = lane.start + slot * step
-            if left > lane.right:
-                break
-            box = QRectF(left + 0.5, top + 0.5, step - gap - 1, scale.chip - 1)
-            self.draw_chip(painter, chips[slot], box, is_readable)
+        columns = size_of(lane.round)[0]
+        step = scale.slot_in(columns)
+        gap, is_readable = (3.0 if step >= 12 else 1.0), scale.is_readable(step)
+        if lane.round.is_tree:
+            gap = max(gap, min(10 * self.text_scale, step / 4))  # for the lines between choices
+        boxes = [
+            QRectF(lane.start + chip.column * step + 0.5, top + chip.row * scale.stack + 0.5, step - gap - 1, scale.chip - 1)
+            for chip in chips
+        ]
+        if not is_flat:
+            self._draw_branches(painter, chips, boxes)
+        for slot, (chip, box) in enumerate(zip(chips, boxes, strict=True)):
+            if box.right() < lane.left or box.left() > lane.right:
+                continue
+            self.draw_chip(painter, chip, box, is_readable)
             if slot == lane.highlighted:
                 painter.setPen(self._frame)
                 painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -208,7 +219,17 @@ class LanePainter:
                 draw_bracket(painter, box, self.theme)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if not is_flat:
-            self._draw_figures(painter, lane, scale, lane.start + len(chips) * step + 4)
+            self._draw_figures(painter, lane, scale, lane.start + columns * step + 4)
+
+    def _draw_branches(self, painter: QPainter, chips: Sequence[Chip], boxes: Sequence[QRectF]) -> None:
+        """Draws a line from each choice of a tree to those that follow it; the path of the text is brighter."""
+        for chip, box in zip(chips, boxes, strict=True):
+            if chip.parent is not None:
+                painter.setPen(self._thin_pen if chip.row else self._path)
+                start, y = boxes[chip.parent], box.center().y()
+                middle = (start.right() + box.left()) / 2
+                corners = [QPointF(start.right(), start.center().y()), QPointF(middle, start.center().y()), QPointF(middle, y)]
+                painter.drawPolyline([*corners, QPointF(box.left(), y)])
 
     def draw_chip(self, painter: QPainter, chip: Chip, box: QRectF, is_readable: bool) -> None:
         """Draws one chip."""
@@ -221,6 +242,8 @@ class LanePainter:
         painter.setPen(
             self._thin_pen if is_flat and kind == "unjudged" else self._pens[kind]
         )  # tiny dashes cost much and say little
+        if chip.not_reached:
+            painter.setPen(self._not_reached)
         painter.setBrush(self._brushes[kind])
         if is_flat:
             painter.drawRect(box)
@@ -236,7 +259,7 @@ class LanePainter:
         shown = self.elided(chip.text, available) or self.elided(chip.text[:1], available)  # "W" where "W…" has no room
         if not shown:
             return
-        painter.setPen(self._texts[kind])
+        painter.setPen(self._text if chip.not_reached else self._texts[kind])
         width = self.chip_metrics.horizontalAdvance(shown)
         left = box.left() + max(3.0, (box.width() - width) / 2)
         baseline = box.center().y() + (self.chip_metrics.ascent() - self.chip_metrics.descent()) / 2

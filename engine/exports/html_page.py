@@ -195,6 +195,7 @@ thead th { position: sticky; top: 0; background: var(--panel); color: var(--dim)
 th.words, td.words { text-align: left; }
 td.chips { text-align: left; white-space: normal; min-width: 260px; }
 .chips > span { display: inline-block; margin: 0 12px 2px 0; white-space: pre; }
+.tree { max-width: 100%; } .tree svg { display: block; width: 100%; height: auto; }
 .chips small { display: inline; margin-left: 5px; }
 .chips .accepted, .chips .rejected, .chips .unjudged { padding: 0 3px; }
 tbody tr:hover { background: var(--background); }

@@ -16,6 +16,7 @@ from engine.exports.html_page import Column, chart, facts, figure, page, pairs, 
 from engine.exports.json_file import total
 from engine.exports.svg import VARIABLES
 from engine.exports.svg_charts import picture
+from engine.exports.svg_tree import tree_drawing
 from engine.exports.tables import (
     Row,
     about,
@@ -291,6 +292,9 @@ def _fold(run: Sequence[Piece], tokens: str) -> str:
 
 
 def _proposed(round: Round) -> str:
+    if round.is_tree:
+        drawing = tree_drawing(round, VARIABLES)
+        return f'<div class=tree style="width: {drawing.width:.0f}px">{drawing.inline()}</div>'
     return " ".join(
         f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_shares(proposal)}</small></span>"
         for proposal in round.proposals

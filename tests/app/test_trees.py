@@ -19,7 +19,7 @@ from app.compare.round_strip import bar_of
 from app.compare.sample_tally import SampleTally
 from app.export.kinds import formats
 from app.lanes.field import LaneField
-from app.lanes.geometry import chip_text, chips_of, lane_text
+from app.lanes.geometry import lane_text
 from app.panel.definitions import CHART_LINES, FORMULAS
 from app.replay.player import Replay
 from app.rules.page import RulesPage
@@ -32,6 +32,7 @@ from app.verdict.residual import residual_after
 from app.verdict.verdict import judge, tokens_before
 from engine.exports.export import csv_texts, to_html, to_json, write
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.lane_chips import chip_text, chips_of
 from engine.lens.pieces import Spot
 from engine.lens.rejudge import TREE
 from engine.rounds.codec import options_to_json

@@ -9,17 +9,15 @@ import pytest
 from app.lanes.field import WHOLE_LANE, LaneField
 from app.lanes.geometry import (
     Extent,
-    chip_text,
-    chips_of,
     lane_text,
     phases_of,
     round_up,
     scale_for,
-    shown_text,
     ticks,
     time_label,
     time_text,
 )
+from engine.lens.lane_chips import chip_text, chips_of, shown_text
 from engine.types import Round
 from tests.app.fakes import STORY, make_round, story_rounds
 

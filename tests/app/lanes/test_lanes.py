@@ -13,14 +13,16 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Chip, LaneScale
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, LaneScale
 from app.lanes.lanes import Lanes
 from app.lanes.painter import Lane, LanePainter
 from app.look import theme as themes
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
+from engine.lens.lane_chips import Chip, size_of
 from engine.types import RULES, DecodingOptions, Round
 from tests.app.fakes import STORY, make_round, story_rounds
+from tests.trees import SECOND_CHOICE, tree_round
 
 Open = Callable[..., Lanes]
 
@@ -56,9 +58,10 @@ def open_lanes(qtbot: QtBot) -> Open:
 def middle_of(lanes: Lanes, index: int, slot: int) -> QPoint:
     """A point on a chip."""
     field = lanes.field
+    chip = field.chips(index)[slot]
     return QPointF(
-        field.start_of(index) + (slot + 0.4) * field.scale.slot_in(len(field.chips(index))),
-        field.top_of(index) + field.scale.chip_top + field.scale.chip / 2,
+        field.start_of(index) + (chip.column + 0.4) * field.scale.slot_in(size_of(field.rounds[index])[0]),
+        field.top_of(index) + field.scale.chip_top + field.scale.chip / 2 + chip.row * field.scale.stack,
     ).toPoint()
 
 
@@ -351,3 +354,83 @@ def test_a_chip_has_at_least_the_first_letter_of_its_token(text: str) -> None:
         return bytes(image.constBits())
 
     assert painted(text) != painted("")
+
+
+TREES = [make_round(0, [" a"], " b", [" x"]), replace(SECOND_CHOICE, index=1), make_round(2, [" c"], " d")]
+"""Between two chains a tree of three rows:
+
+    a (choice 2)    own
+    c (choice 1)    b (rejected)    f, which follows b
+                    d
+                    e, which follows c
+"""
+
+
+def test_a_lane_is_as_high_as_its_tree_and_every_choice_can_be_pointed_at(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes(TREES)
+    field = lanes.field
+    heights = [field.top_of(index + 1) - field.top_of(index) for index in range(2)]
+    assert heights[0] == field.scale.row and heights[1] == field.height_of(1) == field.scale.row + 3 * field.scale.stack
+    for index, round_ in enumerate(TREES):
+        for slot, chip in enumerate(field.chips(index)):
+            qtbot.mouseMove(lanes.viewport(), middle_of(lanes, index, slot))
+            assert lanes.cursor_place.place == Place(0, index, chip.proposal, chip.emitted), (round_, chip)
+    beside = QPoint(middle_of(lanes, 1, 5).x(), middle_of(lanes, 1, 4).y())
+    qtbot.mouseMove(lanes.viewport(), beside)
+    assert lanes.cursor_place.place == Place(0, 1), "an empty place belongs to the round"
+
+
+def test_arrow_keys_walk_through_a_tree_and_on_to_the_next_round(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes(TREES)
+    lanes.setFocus()
+    keys = {"<": Qt.Key.Key_Left, ">": Qt.Key.Key_Right, "^": Qt.Key.Key_Up, "v": Qt.Key.Key_Down}
+
+    def walk(path: str) -> list[Place | None]:
+        found = []
+        for step in path:
+            qtbot.keyClick(lanes, keys[step])
+            found.append(lanes.cursor_place.place)
+        return found
+
+    qtbot.keyClick(lanes, Qt.Key.Key_Home)
+    assert walk(">v") == [Place(0, 0, 0), Place(0, 1, 0)], "into the text of the tree"
+    assert walk("v^") == [Place(0, 1, 2), Place(0, 1, 0)], "the other choice for the position"
+    assert walk(">vvv") == [Place(0, 1, None, 1), Place(0, 1, 1), Place(0, 1, 3), Place(0, 1, 4)]
+    assert walk("<") == [Place(0, 1, 2)], "to the left is what it follows"
+    assert walk(">^^>>") == [Place(0, 1, 4), Place(0, 1, 3), Place(0, 1, 1), Place(0, 1, 5), Place(0, 1, 5)]
+    assert walk("v^") == [Place(0, 2, None, 1), Place(0, 1, None, 1)], "below the last choice comes the next round"
+    assert walk("^") == [Place(0, 0, None, 1)], "and above the first the one before"
+    walk("v<")
+    assert lanes.accessible_text() == "“a” accepted, choice 2 of 2 at depth 1, round 2"
+
+
+def test_a_choice_that_was_not_reached_has_a_solid_outline_in_the_colour_of_accepted_tokens(open_lanes: Open) -> None:
+    made = tree_round((-1, 0, "accepted"), (0, 0, "accepted"), (-1, 1, "unjudged"), (2, 0, "unjudged"), (2, 1, "unjudged"))
+    proposals = tuple(replace(token, id=made.proposals[1].id if at == 3 else token.id) for at, token in enumerate(made.proposals))
+    lanes = open_lanes([replace(made, proposals=proposals)])
+    picture = lanes.viewport().grab().toImage()
+
+    def outline(slot: int) -> int:
+        at, half = middle_of(lanes, 0, slot), round(lanes.field.scale.chip / 2)
+        row = [picture.pixelColor(at.x() + x, at.y() + y) for x in range(-12, 12) for y in range(-half - 1, -half + 3)]
+        accepted = QColor(themes.DARK.accepted)
+        return sum(abs(shade.green() - accepted.green()) + abs(shade.red() - accepted.red()) < 30 for shade in row)
+
+    assert outline(3) >= 20 and outline(4) == 0
+
+
+def test_trees_far_down_are_found_and_scrolled_to(open_lanes: Open) -> None:
+    rounds = [replace(SECOND_CHOICE if index % 2 else TREES[0], index=index) for index in range(400)]
+    lanes = open_lanes(rounds)
+    field = lanes.field
+    assert lanes.verticalScrollBar().value() == field.total_height - int(field.height)
+    lanes.cursor_place.pin(Place(0, 301, 0))
+    assert 0 <= field.top_of(301) <= field.height - field.height_of(301)
+    seen = field.lanes_between(0, round(field.height))
+    assert 301 in seen and len(seen) < 20
+    for index in seen:
+        inside = field.top_of(index) + 1
+        assert not 0 <= inside < field.height or field.lane_at(inside)[0] == index
+    lanes.set_zoom(2, QPointF(100, 200))
+    assert lanes.field.lane_at(200)[0] in seen
+    lanes.grab()

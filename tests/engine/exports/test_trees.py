@@ -85,6 +85,19 @@ def test_budget_and_width_are_named_where_trees_were_asked_for(tmp_path: Path) -
     assert BY_CHOICE not in report
 
 
+def test_the_report_draws_each_tree_with_the_text_in_its_first_row(tmp_path: Path) -> None:
+    report = to_html([trace_of(tmp_path, (SECOND_CHOICE, TO_A_LEAF), tree_options("gumbel"))])
+    first, second = re.findall(r"<div class=tree .*?</svg></div>", report, re.DOTALL)
+    heights = {said: float(y) for y, said in re.findall(r'<text x="[^"]+" y="([^"]+)"[^>]*>([^<]+)</text>', first)}
+    assert set(heights) == {"a", "b", "c", "d", "e", "f", "own"}
+    assert heights["a"] == heights["own"] < heights["b"] == heights["f"] < heights["d"] < heights["c"] == heights["e"]
+    assert "<title>“b” rejected, choice 1 of 2 at depth 2</title>" in first
+    assert first.count("<polyline") == 7 + 5, "seven chips, and a line to each one that follows another"
+    assert len(re.findall("<title>", second)) == 4
+    chain = to_html([trace_of(tmp_path / "chain", tuple(story_rounds()), DecodingOptions(seed=1))])
+    assert "<div class=tree" not in chain
+
+
 def test_the_report_has_acceptance_by_choice(tmp_path: Path) -> None:
     report = to_html([trace_of(tmp_path, (SECOND_CHOICE, TO_A_LEAF), tree_options("gumbel"))])
     table = report[report.index(f"<h3>{BY_CHOICE}") :].split("</table>")[0]
