@@ -195,6 +195,13 @@ def _positions(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     )
 
 
+def _choices(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    return tuple(
+        f"{each.rank + 1}: accepted at {each.accepted:,} of {amount(each.offered, 'position')}; up to it {number(each.coverage)}"
+        for each in answer.tally.summary.by_rank
+    )
+
+
 def _lengths(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     tally = answer.tally
     counted = ", ".join(f"{length}: {tally.lengths[length]:,}" for length in sorted(tally.lengths)[:8])
@@ -245,6 +252,7 @@ CHART_LINES: dict[str, AnswerLines] = {
     "alpha": _latest_alpha,
     "throughput": _latest_speed,
     "positions": _positions,
+    "choices": _choices,
     "tau": partial(_for_each_stretch, _tau),
     "lengths": _lengths,
     "times": _times,

@@ -111,6 +111,8 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
+        if kind.needs_trees and not tally.summary.by_rank:
+            continue
         drawn = picture(kind, trace, tally, VARIABLES).inline(f"a{index}-")
         yield chart(kind.title, drawn, kind.definition + kind.export_note)
     yield "</div><h3>Rounds</h3>"

@@ -32,6 +32,7 @@ class ChartKind:
         spec: "module:function" that makes a `ChartSpec` from an `engine.lens.charts.Material`.
         export_note: addition to the definition in pictures.
         needs_proposals: whether it is empty if nothing was proposed.
+        needs_trees: whether it is empty if no trees were drafted; a report then leaves it out.
         min_rounds: number of rounds below which it is empty.
         place: None if the x axis is rounds. Otherwise returns the x position, if any, of a round with these accepted, rejected
             and unjudged counts, or of its proposal for a position, from 0.
@@ -49,6 +50,7 @@ class ChartKind:
     spec: str
     export_note: str = ""
     needs_proposals: bool = False
+    needs_trees: bool = False
     min_rounds: int = 1
     place: Callable[[Sequence[float], int | None], float | None] | None = None
     heights: tuple[int, ...] = (84,)
@@ -68,6 +70,10 @@ class ChartKind:
 def _position(statuses: Sequence[float], place: int | None) -> float | None:
     """Returns a proposal's position in its round, from 1, given it from 0."""
     return None if place is None else place + 1.0
+
+
+def _nowhere(statuses: Sequence[float], place: int | None) -> None:
+    """Returns None: a choice of a tree has no verdict of its own that the chart would count."""
 
 
 def _accepted(statuses: Sequence[float], place: int | None) -> float | None:
@@ -128,13 +134,30 @@ CHARTS: dict[ChartName, ChartKind] = {
             "position in the round",
             "share accepted",
             "Acceptance by position in the round. Solid: accepted / judged, over judged proposals only. Light: accepted / "
-            "drafted, which includes positions that were never reached. Positions behind the last judged one are left out.",
+            "drafted, which includes positions that were never reached. Positions behind the last judged one are left out. In a "
+            "tree the position is the depth, and it is accepted if one of its choices was.",
             "accepted / judged, and accepted / drafted",
             "Acceptance by position appears after a few rounds.",
             "engine.lens.charts:positions",
             needs_proposals=True,
             place=_position,
             heights=(98,),
+        ),
+        ChartKind(
+            "choices",
+            "Acceptance by choice",
+            "choice for a position",
+            "share of positions",
+            "How often the first, second, … choice of a tree was the accepted one. A bar is about the judged positions that had "
+            "this choice. Solid: it was accepted. Light: one before it was. Their sum, the coverage, is the chance that this "
+            "choice or one before it is right, with Wilson's 95% interval, treating positions as independent.",
+            "accepted / positions with this choice",
+            "Acceptance by choice appears after the first tree.",
+            "engine.lens.charts:choices",
+            needs_trees=True,
+            place=_nowhere,
+            heights=(98,),
+            open=False,
         ),
         ChartKind(
             "tau",

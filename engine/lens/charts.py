@@ -84,6 +84,8 @@ def empty_reason(kind: ChartKind, tally: Tally | None, no_rounds_reason: str = "
     """
     if tally is None or tally.rounds < (1 if is_complete else kind.min_rounds):
         return no_rounds_reason or kind.waiting
+    if kind.needs_trees and not tally.summary.by_rank:
+        return "No trees were drafted: each position had one proposal."
     return "Nothing was proposed." if kind.needs_proposals and not any(tally.gammas.keys() - {0}) else ""
 
 
@@ -227,6 +229,34 @@ def positions(material: Material) -> ChartSpec:
             ("share accepted of", *(Key("accepted", fill, base) for base, fill in styles)),
             tuple(Key("accepted", fill, f"of {base}") for base, fill in styles),
         ),
+    )
+
+
+def choices(material: Material) -> ChartSpec:
+    """Describes how often each choice of a tree was accepted, and how often it or one before it was."""
+    ranks = material.tally.summary.by_rank
+    x = np.array([entry.rank + 1 for entry in ranks], dtype=float)
+    intervals = np.array([entry.interval or (math.nan, math.nan) for entry in ranks])
+    titles = tuple(
+        f"Choice {entry.rank + 1}: accepted at {entry.accepted:,} of {amount(entry.offered, 'position')}, "
+        f"it or one before it at {entry.covered:,} ({entry.coverage or 0:.2f})"
+        for entry in ranks
+    )
+    shares = [[(entry.covered - entry.accepted) / entry.offered, entry.accepted / entry.offered] for entry in ranks]
+    earlier, this = Key("accepted", "light", "an earlier choice"), Key("accepted", "fill", "this choice")
+    return ChartSpec(
+        integer_axis(0.5, max(4, len(ranks)) + 0.5, 1, len(ranks)),
+        (
+            Panel(
+                Axis(0, 1, ((0, "0"), (0.5, ".5"), (1, "1"))),
+                (
+                    Bars(x, np.array(shares), (Part("accepted", "light"), Part("accepted")), 0.28, titles=titles),
+                    Whiskers(x, intervals[:, 0], intervals[:, 1], "text"),
+                ),
+            ),
+        ),
+        f"Acceptance by choice: {'. '.join(titles)}.",
+        (("accepted:", this, earlier, "whiskers: 95% interval"), (this, earlier), (this,)),
     )
 
 

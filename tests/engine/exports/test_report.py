@@ -46,6 +46,7 @@ from engine.values.errors import DraftlightError
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.engine.rounds.test_metrics import random_rounds
 from tests.traces import write_trace
+from tests.trees import SECOND_CHOICE
 
 HOSTILE = '</span><script>alert("x")</script><img src=x onerror=alert(1)>&amp;"\'\x00\x1b[31m'
 
@@ -100,7 +101,7 @@ def test_the_report_shows_answer_figures_and_provenance(tmp_path: Path) -> None:
         assert words in page.text
     for words in ("a" * 64, "b" * 64, "mlx 0.32.4", "cores 2", "story.jsonl", "temperature 0.8", "Wilson"):
         assert words in page.text
-    assert sum(tag == "svg" for tag, _ in page.tags) == len(CHARTS)
+    assert sum(tag == "svg" for tag, _ in page.tags) == sum(not kind.needs_trees for kind in CHARTS.values())
     assert sum(tag == "tr" for tag, _ in page.tags) == 1 + len(trace.rounds)
 
 
@@ -332,7 +333,7 @@ def test_the_columns_add_up_to_the_figures_of_the_answer(tmp_path: Path) -> None
 
 
 def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(tmp_path: Path) -> None:
-    traces = [trace_of(tmp_path / "story.jsonl", story_rounds())]
+    traces = [trace_of(tmp_path / "story.jsonl", [*story_rounds(), replace(SECOND_CHOICE, index=len(story_rounds()))])]
     page = Page(to_html(traces))
     for kind in CHARTS.values():
         assert kind.title in page.text and kind.definition in page.text

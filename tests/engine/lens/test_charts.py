@@ -11,11 +11,12 @@ import pytest
 from app.charts.data import DEFAULT_ROUNDS, span_of
 from engine.lens.bins import interrupted_columns
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.chart_spec import Bars, ChartSpec
+from engine.lens.chart_spec import Bars, ChartSpec, Whiskers
 from engine.lens.charts import Material, empty_reason, spec_of
 from engine.lens.tally import Tally
 from engine.types import Expected, Round
 from tests.app.fakes import STORY, make_round, story_rounds
+from tests.trees import SECOND_CHOICE, TO_A_LEAF
 
 LONG = story_rounds(STORY * 10)
 
@@ -75,10 +76,33 @@ def test_times_keep_the_gaps_between_staged_rounds() -> None:
 
 def test_charts_say_why_they_are_empty() -> None:
     plain = Tally.of([make_round(index, [], "a", started=60.0 * index) for index in range(5)])
+    trees = Tally.of([SECOND_CHOICE, TO_A_LEAF])
     for name in CHARTS:
         assert empty_reason(CHARTS[name], None) and empty_reason(CHARTS[name], Tally())
-        assert not empty_reason(CHARTS[name], Tally.of(LONG))
-        assert bool(empty_reason(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
+        assert bool(empty_reason(CHARTS[name], Tally.of(LONG))) == (name == "choices") and not empty_reason(CHARTS[name], trees)
+        assert bool(empty_reason(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "choices", "lengths"))
+    assert described("choices", LONG).empty == "No trees were drafted: each position had one proposal."
+    assert described("choices", []).empty == "Acceptance by choice appears after the first tree."
+
+
+def test_acceptance_by_choice_stacks_this_choice_on_the_earlier_ones() -> None:
+    """The three judged positions of two trees: the second of two choices, none of two, and the first of three was accepted."""
+    spec = described("choices", [SECOND_CHOICE, TO_A_LEAF])
+    bars, whiskers = spec.panels[0].marks
+    assert isinstance(bars, Bars) and isinstance(whiskers, Whiskers)
+    assert bars.x.tolist() == [1, 2, 3] == whiskers.x.tolist()
+    assert bars.values == pytest.approx(np.array([[0, 1 / 3], [1 / 3, 1 / 3], [1, 0]])), "earlier choices, then this one"
+    assert bars.titles[1] == "Choice 2: accepted at 1 of 3 positions, it or one before it at 2 (0.67)"
+    z = 1.959963984540054  # Wilson's interval of 2 of 3, as its authors' textbook formula has it
+    centre, reach = (2 + z * z / 2) / (3 + z * z), z / (3 + z * z) * (2 * 1 / 3 + z * z / 4) ** 0.5
+    assert (whiskers.low[1], whiskers.high[1]) == pytest.approx((centre - reach, centre + reach))
+
+
+def test_the_positions_of_a_tree_are_its_depths() -> None:
+    judged, drafted = described("positions", [SECOND_CHOICE, TO_A_LEAF]).panels[0].marks
+    assert isinstance(judged, Bars) and isinstance(drafted, Bars)
+    assert judged.values[:, 0].tolist() == [1, 0] and drafted.values[:, 0].tolist() == [1, 0]
+    assert judged.titles == ("Position 1: 2 of 2 judged (1.00)", "Position 2: 0 of 1 judged (0.00)")
 
 
 @pytest.mark.parametrize("first", [20, 133])
