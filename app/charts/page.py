@@ -193,14 +193,14 @@ class ChartsPage(QWidget):
             x = chart.kind.place(tally.statuses[place.round].tolist(), self._position(place))
         chart.mark(x)
         if place is None or x is None or not chart.kind.per_round:
-            section.note.set_variants(*(legend_text(note, theme) for note in spec.notes))
+            section.show_legend(*([legend_text(note, theme) for note in notes] for notes in (spec.notes, spec.lower_notes)))
             if not chart.hasFocus():
                 keys = KEYS_TEXT if chart.kind.per_round else ""
                 chart.setAccessibleDescription(f"{spec.empty or spec.words} {keys}".strip())
             return
         title, values = spec.reading(place.round)
         text = f"{title}: {values}"
-        section.note.set_variants((text, text), (values, values))
+        section.readout.set_variants((text, text), (values, values))
         if chart.hasFocus():
             chart.setAccessibleDescription(text)
 
@@ -259,7 +259,7 @@ class ChartsPage(QWidget):
         self._theme, self._scale = theme, scale
         for section in self.sections.values():
             section.set_look(theme, scale)
-            section.note.set_variants()
+            section.show_legend(())
         self.range.set_width(self._plot_width())
         self.refresh()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
@@ -84,6 +86,7 @@ class Section(QWidget):
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()
+        self.lower_note = Note() if len(kind.heights) > 1 else None
         self.extra = QHBoxLayout()
         self.more = icon_button("more", f"Options for {title}", self.menu_requested.emit)
         row = in_row(
@@ -96,7 +99,21 @@ class Section(QWidget):
             spacing=2,
         )
         column = in_column(row, spacing=2, parent=self)
+        if self.lower_note is not None:
+            self.lower_note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+            column.addWidget(self.lower_note)
         self._row, self._column, self._note_below = row, column, False
+
+    @property
+    def readout(self) -> Note:
+        """The note that shows the values of a round: that of the lower panels, so that the legend above stays."""
+        return self.note if self.lower_note is None else self.lower_note
+
+    def show_legend(self, notes: Sequence[LegendText], lower_notes: Sequence[LegendText] = ()) -> None:
+        """Shows the legend, and that of the lower panels if there are several; each in several wordings."""
+        self.note.set_variants(*notes)
+        if self.lower_note is not None:
+            self.lower_note.set_variants(*lower_notes)
 
     @property
     def chart(self) -> Chart:
@@ -117,9 +134,10 @@ class Section(QWidget):
             if self._chart is not None:
                 self._chart.setVisible(open_)
             self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
-            self.note.setVisible(open_)
+            for note in filter(None, (self.note, self.lower_note)):
+                note.setVisible(open_)
             if not open_:
-                self.note.set_variants()
+                self.show_legend(())
             self.is_stale = True
             self._update_fold_button()
 
@@ -131,9 +149,11 @@ class Section(QWidget):
         self.definition_requested.emit(self.kind.key, self.title)
 
     def _place_note(self) -> None:
-        """Places the note beside the title, or below it if the section is narrow or the legend is that of several panels."""
-        below = len(self.kind.heights) > 1 or self.width() < NARROW * self._scale
+        """Places the note beside the title, or below it if the section is narrow."""
+        below = self.width() < NARROW * self._scale
         self.note.setContentsMargins(round(8 * self._scale) if below else 0, 0, 0, 0)
+        if self.lower_note is not None:
+            self.lower_note.setContentsMargins(round(8 * self._scale), 0, 0, 0)
         if below != self._note_below:
             self._note_below = below
             self._column.insertWidget(1, self.note) if below else self._row.insertWidget(2, self.note, 1)

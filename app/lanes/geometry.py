@@ -207,6 +207,9 @@ def lane_text(round_: Round) -> str:
     return text + time_text(round_)
 
 
+UNTIMED_NOTE = "Only the total is known: timing the phases makes a round wait for each of them, so most rounds are not timed."
+
+
 def time_text(round_: Round) -> str:
     """Returns a round's time and, if measured, its phases."""
     times = round_.milliseconds

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip
 
 from app.lanes.field import WHOLE_LANE, LaneField
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, lane_text, time_text
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, UNTIMED_NOTE, Clock, lane_text, time_text
 from app.lanes.painter import Lane, LanePainter
 from app.look.marks import draw_focus_frame, draw_text_in
 from app.look.painted_view import PaintedView
@@ -421,8 +421,8 @@ class Lanes(LaneView):
         if place is None or not place.whole_round:
             return ""
         round_ = self.field.rounds[place.round]
-        steps = f"<p>{STEPS_NOTE}</p>" if round_.milliseconds.measured and max(round_.depths, default=0) > 1 else ""
-        return f"<p>Round {place.round + 1}: {time_text(round_)}</p>{steps}"
+        note = UNTIMED_NOTE if not round_.milliseconds.measured else STEPS_NOTE if max(round_.depths, default=0) > 1 else ""
+        return f"<p>Round {place.round + 1}: {time_text(round_)}</p>{f'<p>{note}</p>' if note else ''}"
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._pointed_by_key = False

@@ -17,7 +17,7 @@ from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
 from engine.types import PHASES, Round
 
-PHASE_NAMES: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not timed"))
+PHASE_NAMES: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "total only"))
 
 
 class PhaseLegend(QWidget):
@@ -51,7 +51,9 @@ class PhaseLegend(QWidget):
         names = dict(PHASE_NAMES)
         if self._round is not None:
             times = self._round.milliseconds
-            names |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not timed"}
+            names |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {
+                "whole": "total only"
+            }
         for titles in (names, dict(PHASE_NAMES)):
             entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in titles.items()]
             if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():
@@ -67,7 +69,8 @@ class PhaseLegend(QWidget):
         gap = max(4.0, min(18 * scale, free_width / max(1, len(entries) - 1)))
         x = 0.0
         for phase, text, width in entries:
-            draw_rounded(painter, QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, look.colours[phase])
+            sign = QRectF(x, round(self.height() / 2 - 2.5 * scale), 11 * scale, 5 * scale)
+            look.draw_total(painter, sign) if phase == "whole" else draw_rounded(painter, sign, 2, look.colours[phase])
             draw_text(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), text)
             x += width + gap
         painter.end()

@@ -152,8 +152,11 @@ class LanePainter:
             part = QRectF(left, top, max(1.0, width - (1 if width > 3 else 0)), height)
             if part.right() < lane.left or part.left() > lane.right:
                 continue
-            painter.setBrush(self.colours[phase])
-            painter.drawRoundedRect(part, 2, 2) if height > 3 else painter.fillRect(part, self.colours[phase])
+            if phase == "whole":
+                self.draw_total(painter, part)
+            else:
+                painter.setBrush(self.colours[phase])
+                painter.drawRoundedRect(part, 2, 2) if height > 3 else painter.fillRect(part, self.colours[phase])
             if phase == "draft":
                 self._draw_steps(painter, part, max(lane.round.depths, default=0))
             if height >= 11:
@@ -171,6 +174,15 @@ class LanePainter:
                 [QPointF(lane.right - 7, middle - 4), QPointF(lane.right - 1, middle), QPointF(lane.right - 7, middle + 4)]
             )
 
+    def draw_total(self, painter: QPainter, part: QRectF) -> None:
+        """Draws the time of a round whose phases were not timed: a thin line with ends, unlike the bars of timed phases."""
+        colour, top, height = self.colours["whole"], round(part.top()), round(part.height())
+        left, right, width = round(part.left()), round(part.right()), 2 if height > 3 else 1
+        painter.fillRect(QRect(left, top + (height - width) // 2, right - left, width), colour)
+        if height > 3:
+            for x in (left, right - 1):
+                painter.fillRect(QRect(x, top, 1, height), colour)
+
     def _draw_steps(self, painter: QPainter, part: QRectF, count: int) -> None:
         """Draws marks between the drafted tokens. Their steps are not timed one by one, so they are drawn equally long."""
         height = min(5.0, part.height())
@@ -181,12 +193,14 @@ class LanePainter:
 
     def _draw_phase_name(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
         rows = f" {amount(lane.round.rows, 'row')}" if phase == "verify" else ""
-        text = f"{'phases not timed' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
+        if phase == "whole":
+            return  # the total is written after the chips
+        text = f"{phase}{rows}  {milliseconds(length)}"
         visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
         shown = self.elided(text, visible.width() - 8)
         if shown:
             painter.setFont(self.chip_font)
-            painter.setPen(self._text if phase == "whole" else QColor(self.theme.background))
+            painter.setPen(QColor(self.theme.background))
             painter.drawText(visible.adjusted(5, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, shown)
 
     def _draw_chips(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:

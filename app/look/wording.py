@@ -40,8 +40,8 @@ DEFINITIONS = {
     "rejected, dashed = unjudged; then the target's own token, underlined for a correction or dotted for a bonus. In a tree the "
     "first row is the text, and below it are the other choices for each position; one with a solid outline is the token that the "
     "text has there, on a branch that was not reached. Below, its time: draft, verify, judge and other, in this order, for "
-    "rounds timed by phase; a plain bar for the others, whose total alone is known. A dotted line is a pause before the next "
-    "round.",
+    "rounds timed by phase, which costs extra waits; a thin line for the others, whose total alone is known. A dotted line is a "
+    "pause before the next round.",
     "speed_up": "Speed-up: throughput divided by that of a plain run (without a drafter), measured on the same prompt "
     "with the same settings, model and machine. It is never derived from other figures.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. "

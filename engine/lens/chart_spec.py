@@ -197,6 +197,7 @@ class ChartSpec:
         dividers: changes of settings, as (position, label).
         span: the visible rounds, for a chart by round.
         empty: why there is nothing to draw; "" if there is something.
+        lower_notes: like `notes`, for the panels below the first; `notes` has the whole legend if this is empty.
     """
 
     across: Axis = Axis(0, 1)
@@ -206,6 +207,7 @@ class ChartSpec:
     dividers: tuple[tuple[float, str], ...] = ()
     span: RoundSpan | None = None
     empty: str = ""
+    lower_notes: tuple[Note, ...] = ()
 
     def readout(self, round_: int) -> str:
         """Returns which round this is, or which rounds the column that contains it has, and their values in words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
 from typing import cast
 
@@ -114,22 +114,22 @@ def proposals(material: Material) -> ChartSpec:
     lines = (Line(positions, expected[:, column], f"rule_{rule}", DASHES[rule]) for column, rule in enumerate(EXPECTED_RULES))
     verdict_keys = [Key(verdict, fill, verdict) for verdict, fill in VERDICTS.items()]
     accepted_key = Key("accepted", "line", "accepted")
-    rules = [Key(f"rule_{rule}", DASHES[rule], RULE_TITLES[rule]) for rule in EXPECTED_RULES]
-    notes: tuple[Note, ...] = (
-        (*verdict_keys, "below:", accepted_key, "expected:", *rules),
-        ("below:", accepted_key, "expected:", *rules),
-        (accepted_key, *rules),
-    )
-    return by_round(
+    is_expected = bool(np.isfinite(expected).any())
+    rules = [Key(f"rule_{rule}", DASHES[rule], RULE_TITLES[rule]) for rule in EXPECTED_RULES if is_expected]
+    lower_notes: tuple[Note, ...] = (("below, per round:", accepted_key), ("below:", accepted_key))
+    if is_expected:
+        lower_notes = (("below:", accepted_key, "expected:", *rules), (accepted_key, "expected:", *rules), (accepted_key, *rules))
+    spec = by_round(
         material,
         f"Proposals in {amount(tally.rounds, 'round')}: accepted, rejected and unjudged.",
-        ((*verdict_keys, *rules),) if material.for_export else notes,
+        ((*verdict_keys, *(rules if material.for_export else ())),),
         Panel(Axis(0, 1.04 * top + 0.1, tuple((value, str(value)) for value in range(0, top + 1, step))), (cells,)),
         Panel(
             Axis(0, acceptance_limit, tuple((value, f"{value:g}") for value in (0, acceptance_limit))),
             (_band(x, spread, "accepted"), *lines, Line(positions, accepted, "accepted", width=2.2)),
         ),
     )
+    return spec if material.for_export else replace(spec, lower_notes=lower_notes)
 
 
 def alpha(material: Material) -> ChartSpec:

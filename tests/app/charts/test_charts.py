@@ -149,10 +149,11 @@ def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: Qt
         if CHARTS[name].per_round:
             assert section.chart.marker.isVisible()
             assert section.chart.marker.value() == index + 1, "rounds are numbered from 1"
-            assert section.note.longest_text.startswith(f"round {index + 1}: ")
+            assert section.readout.longest_text.startswith(f"round {index + 1}: ")
+    assert page.proposals_note.longest_text == "█ accepted  ▨ rejected  □ unjudged", "the legend of the columns stays"
     page.cursor_place.leave()
     assert not any(section.chart.marker.isVisible() for section in page.sections.values())
-    assert "expected" in page.proposals_note.longest_text
+    assert page.sections["proposals"].readout.longest_text == "below:  ━━ accepted  expected:  ┈┈ Match  ━┈ Gumbel  ╍╍ Rejection"
 
 
 def test_a_proposal_is_marked_at_its_position_and_its_round_at_the_accepted_length(page: ChartsPage) -> None:
@@ -400,7 +401,8 @@ def test_no_note_is_cut_off(qtbot: QtBot, width: int) -> None:
         page.set_look(themes.DARK, 1.0)
         QApplication.processEvents()
         for section in page.sections.values():
-            assert not section.note.text().endswith("…"), section.note.longest_text
+            for note in (section.note, section.readout):
+                assert not note.text().endswith("…"), note.longest_text
 
 
 def test_empty_charts_read_out_no_round(qtbot: QtBot) -> None:

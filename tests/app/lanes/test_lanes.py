@@ -279,7 +279,12 @@ def test_the_time_of_a_round_is_explained_beside_its_chips(open_lanes: Open) -> 
     on_bar = QPointF(60, field.top_of(0) + field.scale.row - 2)
     assert "verify 70.0 ms" in lanes._explanation_at(on_bar)
     assert "equal lengths" in lanes._explanation_at(on_bar)
-    assert "phases not timed" in lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
+    untimed = lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
+    assert (
+        "phases not timed" in untimed
+        and "makes a round wait" in untimed
+        and "makes a round wait" not in lanes._explanation_at(on_bar)
+    )
     assert lanes._explanation_at(QPointF(middle_of(lanes, 0, 0))) == ""
 
 
@@ -296,6 +301,12 @@ def test_measured_and_unmeasured_rounds_look_different(open_lanes: Open, theme: 
     assert rows[0] == [theme.time_draft, theme.time_verify, theme.time_judge, theme.time_other]
     assert len(set(rows[1])) == 1
     assert rows[1][0] not in rows[0]
+    inks = []
+    for index in (0, 1):
+        x, top = round(field.gutter + 50 * field.scale.per_ms), field.top_of(index) + field.scale.bar_top
+        shades = [image.pixelColor(x, round(top + y)).name() for y in range(round(field.scale.bar))]
+        inks.append(sum(shade != theme.panel for shade in shades))
+    assert inks[0] == field.scale.bar > inks[1] == 2, "a bar, and a thin line"
 
 
 @pytest.mark.parametrize("zoom", [MIN_ZOOM, 1.0, MAX_ZOOM])
