@@ -9,12 +9,13 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QWidget
 class FlowLayout(QLayout):
     """Rows of widgets that wrap at the right edge; rows are centred vertically on their tallest member."""
 
-    def __init__(self, spacing: int, corner: bool = False) -> None:
+    def __init__(self, spacing: int, corner: bool = False, row_gap: int = 8) -> None:
         """Args:
         corner: puts the last widget at the right end of the first row; the rows below take the full width.
+        row_gap: pixels between two rows.
         """
         super().__init__()
-        self._corner = corner
+        self._corner, self._row_gap = corner, row_gap
         self._items: list[QLayoutItem] = []
         self._heights: dict[int, int] = {}  # by width, until something changes: the parent's layout asks repeatedly
         self.setSpacing(spacing)
@@ -90,14 +91,14 @@ class FlowLayout(QLayout):
                 if move:
                     item.setGeometry(QRect(QPoint(left, y + (height - size.height()) // 2), size))
                 x += size.width() + self.spacing()
-            y += height + (8 if height else 0)
-        return max(0, y - 8 - rect.top())
+            y += height + (self._row_gap if height else 0)
+        return max(0, y - self._row_gap - rect.top())
 
 
-def wrapping(spacing: int, *widgets: QWidget, corner: bool = False, expands: bool = False) -> QWidget:
+def wrapping(spacing: int, *widgets: QWidget, corner: bool = False, expands: bool = False, row_gap: int = 8) -> QWidget:
     """Returns a widget whose children wrap; `expands`: whether it takes all the available width."""
     container = QWidget()
-    flow = FlowLayout(spacing, corner=corner)
+    flow = FlowLayout(spacing, corner=corner, row_gap=row_gap)
     container.setLayout(flow)
     for widget in widgets:
         flow.addWidget(widget)

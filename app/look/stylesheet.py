@@ -36,12 +36,15 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #statusStrip {{ border-top: 1px solid {theme.line}; }}
     #wordmark {{ font-size: {px(15)}; font-weight: 600; }}
     #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
-    #ruleNote[coincide="true"] {{ color: {theme.text}; }}
-    #barsAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
     #barsTold {{ color: {theme.text}; font-size: {px(12)}; }}
     QPushButton#barsRemedy {{
         background: transparent; border: 1px solid {theme.faint}; border-radius: 7px; color: {theme.text};
         padding: 0 {px(9)}; font-size: {px(12)}; font-weight: 500; }}
+    QPushButton#barsHelp {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: {px(7)}; color: {theme.dim}; padding: 0;
+        font-size: {px(11)}; font-weight: 600; }}
+    QPushButton#barsHelp:hover {{ background: {theme.raised}; }}
+    QPushButton#barsHelp:focus {{ border: 2px solid {theme.accent}; }}
     QPushButton#barsRemedy:hover {{ background: {theme.raised}; }}
     QPushButton#barsRemedy:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(8)}; }}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QWidget
 
 from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
@@ -14,16 +14,20 @@ from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
-from app.look.wording import RULE_NOTES, drafter_note, drafter_title, rule_note, target_title, why_rules_coincide
+from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, tint
+from app.look.wording import drafter_note, drafter_title, rule_note, target_title
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip, conditions, rule_bars
 from engine.types import RANGES
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 
-LONG_NOTES = (*RULE_NOTES.values(), why_rules_coincide(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
-"""All notes that may appear below the controls. Space for the longest is always reserved, so that nothing moves."""
+ROW_GAP = 5
+"""Pixels between two rows of controls."""
+LOW_HEIGHT = 560
+"""Window height in pixels at text scale 1 below which the bars take one row, and narrow windows have no room for a sentence."""
+BESIDE_WIDTH = 900
+"""Window width in pixels at text scale 1, from which bars in one row have the sentence beside them."""
 REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE = "\0library", "\0folder", "\0file"
 
@@ -67,8 +71,8 @@ class Header(QWidget):
         self.panel.setCheckable(True)
         self.menu = icon_button("menu", "Menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.note = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "ruleNote", "What the rule does")
-        self.strip = RuleStrip(self.note)
+        self.rule_note = ""
+        self.strip = RuleStrip()
         self._arrange()
 
     def _arrange(self) -> None:
@@ -88,10 +92,10 @@ class Header(QWidget):
             right,
             corner=True,  # in a narrow window, the controls get the full width
             expands=True,
+            row_gap=ROW_GAP,
         )
-        self.note_row = QHBoxLayout()
-        self.note_row.addWidget(self.strip)
-        in_column(controls, self.note_row, spacing=7, margins=(16, 10, 12, 8), parent=self)
+        self.strip_row = in_row(self.strip)
+        in_column(controls, self.strip_row, spacing=2, margins=(16, 5, 12, 3), parent=self)
 
     def _selector(self, name: str, label: str, description: str, example: str = "") -> ModelSelector:
         box = named(ModelSelector(example), name, label, description, description)
@@ -139,14 +143,12 @@ class Header(QWidget):
         del blockers
 
     def show_session(self, session: Session, settings: Settings) -> None:
-        """Shows what the rule does, or why no rule makes a difference, and how the rules compare in the newest answer."""
+        """Shows how the rules compare in the newest answer; what the rule does, or why no rule makes a difference, is behind the
+        question mark."""
         current = conditions(session, settings)
         state = (current.temperature, current.drafter, session.has_distribution(current.drafter))
-        self.note.setText(REPLAY_NOTE if session.replaying else rule_note(current.rule, *state))
-        coincide = not session.replaying and bool(why_rules_coincide(*state))
-        if self.note.property("coincide") != coincide:
-            restyle(self.note, "coincide", coincide)
-        self.strip.show_rules(rule_bars(session, settings))
+        self.rule_note = REPLAY_NOTE if session.replaying else rule_note(current.rule, *state)
+        self.strip.show_rules(rule_bars(session, settings), self.rule_note)
 
     def focus_rule(self) -> None:
         """Focuses the button of the current rule."""
@@ -216,9 +218,8 @@ class Header(QWidget):
         self.strip.set_look(theme, scale)
 
     def set_window_size(self, width: int, height: int, scale: float) -> None:
-        """Hides the program's name first, then the labels of the lists, if the controls need the width; and the note on the rule,
-        if the conversation needs the height."""
-        self.strip.set_window_size(width, height, scale)
+        """Hides the program's name first, then the labels of the lists, if the controls need the width. The bars take one row
+        where the controls take two, or if the conversation needs the height."""
         target, drafter = self.model_chips
         chats_button_width = 0 if self.sidebar.isHidden() else 46 * scale
         in_two_rows = 640 * scale <= width < 1120 * scale
@@ -229,10 +230,10 @@ class Header(QWidget):
         shows_wordmark = width >= 1400 * scale + chats_button_width
         self.wordmark.setVisible(shows_wordmark)
         indent = self.wordmark.sizeHint().width() if shows_wordmark else 2
-        self.note_row.setContentsMargins(indent, 0, 0, 0)
-        note_area = QRect(0, 0, max(1, self.strip.text_width(width - indent - 28)), 1000)
-        lines = (self.note.fontMetrics().boundingRect(note_area, Qt.TextFlag.TextWordWrap, note).height() for note in LONG_NOTES)
-        self.note.setMinimumHeight(max(lines))
+        self.strip_row.setContentsMargins(indent, 0, 0, 0)
+        flat = width < 1120 * scale + chats_button_width or height < LOW_HEIGHT * scale
+        beside = width >= (BESIDE_WIDTH if flat else 560) * scale
+        self.strip.set_room(flat, width < 640 * scale, beside, below=height >= LOW_HEIGHT * scale)
 
 
 def model_path(chosen: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.look import theme as themes
 from app.look.marks import smooth_painter
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, in_column, in_row, named, push_button, stretch
-from app.look.wording import RULE_TITLES, drafter_title
+from app.look.widgets import ElidedLabel, in_row, named, push_button, stretch
+from app.look.wording import RULE_TITLES, drafter_title, why_rules_coincide
+from app.panel.definitions import Definition
+from app.panel.explainer import DefinitionPopover
 from app.session.session import Session
 from app.session.settings import Settings
 from engine.lens.rule_comparison import (
@@ -32,27 +34,18 @@ from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.wording import listed
 
 MARKS = (
-    "Bars from 0 to 1: the share of judged proposals that each rule is expected to accept, in closed form, all at the same "
-    "positions. The mark with the triangle: what happened under the rule in force. Block judges jointly and has no such "
-    "expectation, so it has a mark only. Thin lines with ends: 95% intervals of the difference from the rule in force, with "
-    "rounds as independent. Copied proposals are counted apart: every rule accepts them alike."
+    "Bars: the share of judged proposals that each rule is expected to accept, in closed form, all at the same positions. The "
+    "mark with the triangle: what happened under the rule in force. Block judges jointly and has no such expectation, so it has "
+    "only this mark, through all bars. Thin lines with ends: 95% intervals of the difference from the rule in force, with rounds "
+    "as independent. Copied proposals are counted apart: every rule accepts them alike."
 )
-WHISKERS = "Whiskers: 95% intervals."
 SHOWN_RULES: tuple[Rule, ...] = (*EXPECTED_RULES, "block")
-"""The rules that have a bar, in order."""
+"""The rules with a bar, in order, then Block, which has a mark only."""
 REGENERATE = "Regenerate"
 REGENERATE_TIP = (
     "Answers the prompt again with the settings above and the same seed. The answer that is there stays beside the new one."
 )
 EXPECTED_OF = "Share of proposals that each rule is expected to accept"
-
-LOW_HEIGHT = 520
-"""Window height in pixels below which only the tooltips of the buttons explain the rule."""
-ONE_ROW_HEIGHT = 480, 28
-"""Window height in pixels, and in lines of text, below which the bars take one row, so that the conversation and the message
-field have room."""
-ONE_ROW_WIDTH = 900
-"""Window width in pixels at text scale 1, from which bars in one row are longer and have text beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +135,7 @@ def rule_bars(session: Session, settings: Settings) -> RuleBars:
     if not pending:
         return shown
     full_text = f"{pending} {shown.full_text}"
-    return replace(
-        shown, finding=f"{pending} {shown.finding}", full_text=full_text, remedy=REGENERATE if session.newest_prompt else ""
-    )
+    return replace(shown, finding=pending, full_text=full_text, remedy=REGENERATE if session.newest_prompt else "")
 
 
 def _rule_bars(session: Session, settings: Settings) -> RuleBars:
@@ -159,8 +150,7 @@ def _rule_bars(session: Session, settings: Settings) -> RuleBars:
     if similarity and warmer_would_help(comparison, options) and not (session.replaying or session.read_only):
         remedy = f"Show at temperature {WARM:g}"
     full_text = f"{comparison_sentence(comparison)} {similarity or difference_sentence(comparison)}"
-    whiskers = f" {WHISKERS}" if any(bar.gap is not None and bar.gap.low is not None for bar in bars) else ""
-    finding = f"{similarity or difference_sentence(comparison, intervals=False)}{whiskers}"
+    finding = similarity or difference_sentence(comparison, intervals=False)
     return RuleBars(bars, observed_words(comparison), finding, full_text, remedy)
 
 
@@ -187,6 +177,8 @@ def _bars_without_data(session: Session, settings: Settings) -> RuleBars:
         finding = f"Nothing has been proposed under {RULE_TITLES[answer.rounds[-1].rule]} yet."
     elif settings.drafter == NO_DRAFTER:
         finding = "Choose a drafter to compare the rules: without one, nothing is proposed."
+    elif not session.has_distribution(settings.drafter):
+        finding = why_rules_coincide(1.0, settings.drafter, has_distribution=False)
     else:
         finding = "While an answer runs, these bars compare how much each rule would accept."
         if settings.temperature <= COLD and answer is None:
@@ -197,8 +189,10 @@ def _bars_without_data(session: Session, settings: Settings) -> RuleBars:
 
 
 class RuleBarsView(QWidget):
-    """Paints the bars on scales from 0 to 1: one below the other or, if `is_flat`, side by side in one row. Its size does not
+    """Paints the bars on a scale from 0 to 100%: one below the other or, if `is_flat`, side by side in one row. Its size does not
     depend on the data.
+
+    Block has no expectation, so it has no bar: where it is in force, a line through all bars shows what happened.
 
     Attributes:
         is_flat: whether the bars are in one row. is_tight: whether that row must fit the narrowest windows.
@@ -229,29 +223,33 @@ class RuleBarsView(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies the theme and resizes to the text scale."""
         self._theme, self._scale = theme, scale
-        self.setFont(themes.body_font(scale, 12))
         self._measure()
         self.setFixedSize(self.sizeHint())
         self.update()
 
     def _measure(self) -> None:
-        self._bold = QFont(self.font())
+        self._usual, self._bold, self._small = (themes.body_font(self._scale, size) for size in (11, 11, 9))
         self._bold.setWeight(QFont.Weight.DemiBold)
         metrics = QFontMetricsF(self._bold)
-        self._line = QFontMetricsF(self.font()).height()
-        self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in SHOWN_RULES]
+        self._line = QFontMetricsF(self._usual).height()
+        self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
         self._digits = metrics.horizontalAdvance("100%")
 
     @property
+    def scale(self) -> float:
+        """The text scale."""
+        return self._scale
+
+    @property
     def _row(self) -> float:
-        return round(self._line + (6 if self.is_flat else 3) * self._scale)
+        return round(self._line + 3 * self._scale) if self.is_flat else round(self._line - self._scale)
 
     def track(self, index: int) -> QRectF:
         """Returns the rectangle in pixels of the bar at an index; its left edge is 0 and its right edge 1."""
         gap = 9 * self._scale
         if not self.is_flat:
-            return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
-        gap, width, spacing = (round(each * self._scale) for each in ((5, 8, 5) if self.is_tight else (9, 32, 16)))
+            return QRectF(max(self._names) + gap, index * self._row, round(200 * self._scale), self._row)
+        gap, width, spacing = (round(each * self._scale) for each in ((5, 16, 6) if self.is_tight else (8, 44, 16)))
         left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (width + self._value + spacing)
         return QRectF(left, 0, width, self._row)
 
@@ -266,22 +264,48 @@ class RuleBarsView(QWidget):
         return self._before_value + self._digits + 2
 
     def sizeHint(self) -> QSize:
-        last = self.track(len(SHOWN_RULES) - 1)
-        return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.is_flat else 1))
+        last = self.track(len(EXPECTED_RULES) - 1)
+        scale_height = 0 if self.is_flat else QFontMetricsF(self._small).height()
+        return QSize(round(last.right() + self._value), round(last.bottom() + scale_height))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = smooth_painter(self)
-        for index, bar in enumerate(self.bars):
-            track = self.track(index)
+        tracks = [self.track(index) for index in range(len(EXPECTED_RULES))]
+        *bars, block = self.bars
+        for bar, track in zip(bars, tracks, strict=True):
             for at in (0.0, 1.0) if self.is_flat else (0.0, 0.5, 1.0):
                 x = round(track.left() + at * track.width())
                 painter.fillRect(QRectF(x, track.top(), 1, track.height()), QColor(self._theme.line))
             self._paint_bar(painter, bar, track)
+        if block.observed is not None:
+            for track in tracks if self.is_flat else [tracks[0].united(tracks[-1])]:
+                self._paint_happened(painter, track, block.observed)
+        if not self.is_flat:
+            self._paint_scale(painter, tracks[-1], block.observed)
         painter.end()
+
+    def _paint_scale(self, painter: QPainter, track: QRectF, block: float | None) -> None:
+        """Paints the numbers of the scale below the bars, and what happened under Block where its line ends."""
+        theme = self._theme
+        labels = [(at, share(at), self._small, theme.faint) for at in (0.0, 0.5, 1.0)]
+        if block is not None:
+            bold = QFont(self._small)
+            bold.setWeight(QFont.Weight.DemiBold)
+            labels.insert(0, (block, f"{RULE_TITLES['block']} {share(block)}", bold, theme.text))
+        taken: list[tuple[float, float]] = []
+        for at, words, font, colour in labels:
+            width = QFontMetricsF(font).horizontalAdvance(words)
+            left = min(track.left() + at * track.width() - width / 2, self.width() - width)
+            if all(left + width + 4 <= start or left >= end + 4 for start, end in taken):
+                taken.append((left, left + width))
+                painter.setFont(font)
+                painter.setPen(QColor(colour))
+                area = QRectF(left, track.bottom(), width + 1, self.height() - track.bottom())
+                painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
 
     def _paint_bar(self, painter: QPainter, bar: RuleBar, track: QRectF) -> None:
         theme, scale = self._theme, self._scale
-        painter.setFont(self._bold if bar.in_force else self.font())
+        painter.setFont(self._bold if bar.in_force else self._usual)
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
         left = QRectF(0, track.top(), track.left() - (5 if self.is_flat and self.is_tight else 9) * scale, track.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
@@ -327,7 +351,10 @@ class RuleBarsView(QWidget):
 
 
 class RuleStrip(QWidget):
-    """The bars, and beside them (below in a narrow window) the note on the rule and the explanation of the bars.
+    """The bars, one sentence beside them (below in a narrow window), and a button that explains the rest.
+
+    Attributes:
+        shown: what the bars and the sentence show.
 
     Signals:
         remedy_requested: the button was pressed that offers to show the rules apart, or to regenerate.
@@ -335,71 +362,68 @@ class RuleStrip(QWidget):
 
     remedy_requested = Signal()
 
-    def __init__(self, note: QWidget) -> None:
-        """Args:
-        note: the widget, filled by the caller, that explains the current rule.
-        """
+    def __init__(self) -> None:
         super().__init__()
-        self._note = note
-        self._has_remedy_space = True
+        self.shown, self._note = RuleBars(), ""
+        self._has_text_space = True
         self.bars = RuleBarsView()
-        self.about, self.finding = ElidedLabel(), ElidedLabel()
-        for label, name in ((self.about, "barsAbout"), (self.finding, "barsTold")):
-            label.setObjectName(name)
-            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.about.setAccessibleName("What the bars count")
-        self.finding.setAccessibleName("What the bars say")
+        self.finding = named(ElidedLabel(), "barsTold", "What the bars say")
+        self.finding.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.remedy = push_button("", "barsRemedy", self.remedy_requested)
         self.remedy.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.remedy.hide()
-        column = in_column(note, self.about, in_row((self.finding, 1), self.remedy, spacing=10), stretch(), spacing=2)
+        self.help = named(push_button("?", "barsHelp", self._explain), label="Explain the rule and the bars", tip="What is this?")
+        self.help.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.popover = DefinitionPopover(self)
         self.row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self.row.setContentsMargins(0, 4, 0, 0)
-        self.row.addWidget(self.bars, 0, Qt.AlignmentFlag.AlignTop)
-        self.row.addLayout(column, 1)
+        self.row.setContentsMargins(0, 0, 0, 0)
+        self.row.addLayout(in_row(self.bars, self.help, stretch(0), spacing=14))
+        self.row.addLayout(in_row((self.finding, 1), self.remedy, spacing=10), 1)
 
-    def show_rules(self, shown: RuleBars) -> None:
-        """Updates bars and texts."""
+    def show_rules(self, shown: RuleBars, note: str) -> None:
+        """Updates bars and sentence; `note` explains the current rule."""
+        self.shown, self._note = shown, note
         self.bars.show_bars(shown.bars)
-        if self.about.text() != shown.about:
-            self.about.setText(shown.about)
         if self.finding.text() != shown.finding:
             self.finding.setText(shown.finding)
         if self.bars.accessibleDescription() != shown.full_text:
             self.bars.setAccessibleDescription(shown.full_text)
-            tip = f"<p>{shown.full_text}</p><p>{MARKS}</p>"
-            for part in (self.bars, self.about, self.finding):
-                part.setToolTip(tip)
+            for part in (self.bars, self.finding):
+                part.setToolTip(f"<p>{shown.full_text}</p>")
         if self.remedy.text() != shown.remedy:
             self.remedy.setText(shown.remedy)
             self.remedy.setAccessibleName(shown.remedy)
             self.remedy.setToolTip(f"<p>{REGENERATE_TIP}</p>" if shown.remedy == REGENERATE else "")
-        self.remedy.setVisible(self._has_remedy_space and bool(shown.remedy))
+        self.remedy.setVisible(self._has_text_space and bool(shown.remedy))
+
+    @Slot()
+    def _explain(self) -> None:
+        """Opens the explanation of the rule and of the bars, with the full figures."""
+        words = "\n\n".join(filter(None, (self._note, self.shown.about, self.shown.full_text, MARKS)))
+        self.popover.show_definition(
+            Definition("The rules at the same positions", "", (), words), self.help.mapToGlobal(QPoint(0, self.help.height() + 4))
+        )
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sizes bars and texts to the text scale."""
         self.bars.set_look(theme, scale)
-        self.row.setSpacing(round(18 * scale))
+        self.popover.set_look(theme, scale)
         height = round(QFontMetricsF(themes.body_font(scale, 12)).height())
-        self.about.setFixedHeight(height)
-        self.finding.setFixedHeight(height + round(6 * scale))  # as tall as the button beside it
-        self.remedy.setFixedHeight(height + round(6 * scale))
+        self.finding.setFixedHeight(height + round(scale))  # as tall as the button beside it
+        self.remedy.setFixedHeight(height + round(scale))
+        self.help.setFixedSize(height, height)
 
-    def text_width(self, width: int) -> int:
-        """Returns the width that a strip of a given width leaves for text."""
-        is_beside = self.row.direction() == QBoxLayout.Direction.LeftToRight
-        return width - self.bars.width() - self.row.spacing() if is_beside else width
+    def set_room(self, flat: bool, tight: bool, beside: bool, below: bool) -> None:
+        """Arranges bars and sentence.
 
-    def set_window_size(self, width: int, height: int, scale: float) -> None:
-        """Places the text below the bars in a narrow window, and the bars in one row in a very low one. Text without room is in
-        the tooltip."""
-        flat = height < max(ONE_ROW_HEIGHT[0], ONE_ROW_HEIGHT[1] * QFontMetrics(themes.body_font(scale)).lineSpacing())
-        is_beside = width >= (ONE_ROW_WIDTH if flat else 560) * scale
-        self.row.setDirection(QBoxLayout.Direction.LeftToRight if is_beside or flat else QBoxLayout.Direction.TopToBottom)
-        is_low = height < LOW_HEIGHT * scale
-        self.bars.set_flat(flat, tight=not is_beside)
-        self._note.setVisible(not is_low and not flat)
-        self.about.setVisible(is_beside and not flat)
-        self.finding.setVisible(is_beside or not (is_low or flat))
-        self._has_remedy_space = is_beside or not flat
-        self.remedy.setVisible(self._has_remedy_space and bool(self.remedy.text()))
+        Args:
+            flat: whether the bars take one row. tight: whether that row must fit the narrowest windows.
+            beside: whether there is room for the sentence beside them; else it is below them, if `below`, or only behind "?".
+        """
+        self.bars.set_flat(flat, tight)
+        directions = QBoxLayout.Direction
+        self.row.setDirection(directions.LeftToRight if beside or not below else directions.TopToBottom)
+        self.row.setSpacing(round((10 if beside or not below else 2) * self.bars.scale))
+        self._has_text_space = beside or below
+        self.finding.setVisible(self._has_text_space)
+        self.remedy.setVisible(self._has_text_space and bool(self.remedy.text()))

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, ask, settle, wait_for_answer
 
 
 def test_a_click_beside_the_text_writes_in_the_field(qtbot: QtBot, open_window: Open) -> None:
@@ -85,6 +85,7 @@ def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, t
     )  # the conversation's room
     bars = window.header.strip.bars
     qtbot.waitUntil(lambda: whole(bars, window))
+    settle()  # the field grows with its text
     for part in parts:
         assert part.height() >= part.minimumSizeHint().height() or part is composer.edit
     areas = [QRect(part.mapTo(window, QPoint(0, 0)), part.size()) for part in (composer.edit_note, composer.edit, composer.send)]

@@ -78,7 +78,7 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert f"Replay, round 0 of {rounds}" in window.status.line.text()
     assert "paused at its beginning" in window.banner.label.text() and window.banner.isVisible()
     assert window.replay_controller.bar.isVisible() and not window.composer.isVisible()
-    assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
+    assert "next answer" in window.header.rule_note, "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
     assert engine_of(window).loads == []
     window.replay_controller.step(1)

@@ -40,19 +40,20 @@ def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
 
 def test_a_note_explains_rules_that_coincide(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    note = window.header.note
-    assert note.text().startswith("Gumbel: ")
+    header = window.header
+    assert header.rule_note.startswith("Gumbel: ")
     window.header.temperature.setValue(0)
-    assert "temperature 0" in note.text()
+    assert "temperature 0" in header.rule_note
     window.header.temperature.setValue(0.8)
     choose(window.header.drafter, "none")
-    assert "Without a drafter" in note.text()
+    assert "Without a drafter" in header.rule_note
     choose(window.header.drafter, "ngram")
-    assert "without probabilities" in note.text()
+    assert "without probabilities" in header.rule_note
     choose(window.header.drafter, "head")
     window.header.rule.buttons["rejection"].click()
-    assert note.text().startswith("Rejection: ")
-    assert note.isVisible()
+    assert header.rule_note.startswith("Rejection: ")
+    header.strip.help.click()
+    assert header.rule_note in header.strip.popover.explanation.text()
 
 
 def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, open_window: Open) -> None:
@@ -61,12 +62,12 @@ def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, open_w
     ask(qtbot, window)
     qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
     window.header.temperature.setValue(0)
-    assert "draw with the same noise" in window.header.note.text()
+    assert "draw with the same noise" in window.header.rule_note
     engine.pause_after = None
     wait_for_answer(qtbot, window)
-    assert "draw with the same noise" in window.header.note.text(), "it goes on describing the answer that was given"
+    assert "draw with the same noise" in window.header.rule_note, "it goes on describing the answer that was given"
     window.chat.new()
-    assert "At temperature 0" in window.header.note.text()
+    assert "At temperature 0" in window.header.rule_note
 
 
 def test_gamma_below_one_is_automatic(qtbot: QtBot, open_window: Open) -> None:

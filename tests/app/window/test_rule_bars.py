@@ -56,8 +56,8 @@ def test_the_bars_show_what_each_rule_accepts(qtbot: QtBot, open_window: Open) -
     assert [bar.expected for bar in strip.bars.bars] == [*comparison.expected.values(), None]
     assert [bar.in_force for bar in strip.bars.bars] == [False, True, False, False]
     assert [bar.observed for bar in strip.bars.bars] == [None, comparison.observed, None, None]
-    assert strip.about.text() == observed_words(comparison)
-    assert strip.finding.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
+    assert strip.shown.about == observed_words(comparison)
+    assert strip.finding.text() == difference_sentence(comparison, intervals=False), "one sentence"
     spoken = strip.bars.accessibleDescription()
     assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
     assert f"{comparison.positions} judged tokens" in spoken and spoken in strip.finding.toolTip()
@@ -87,7 +87,7 @@ def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot,
     judged = sum(len(round_.expected) for round_ in rounds)
     accepted = sum(proposal.status == "accepted" for round_ in rounds for proposal in round_.proposals)
     assert block.in_force and block.expected is None and block.observed == pytest.approx(accepted / judged)
-    assert window.header.strip.about.text().startswith(f"Block accepted {accepted / judged:.0%} of {judged} judged")
+    assert window.header.strip.shown.about.startswith(f"Block accepted {accepted / judged:.0%} of {judged} judged")
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,14 @@ def test_after_an_answer_the_bars_describe_it_and_offer_to_regenerate(
 ) -> None:
     window, engine = open_window(drafter="head", rule="gumbel", gamma=4, temperature=0.8)
     answer(qtbot, window)
-    strip, note = window.header.strip, window.header.note
-    given = note.text(), strip.bars.bars, strip.about.text(), strip.finding.text()
+    header, strip = window.header, window.header.strip
+    given = header.rule_note, strip.bars.bars, strip.shown.about
     assert given[0].startswith("Gumbel: ") and not strip.remedy.isVisible()
     for name, value in change.items():
         window.chat.change(name, value)
-    assert (note.text(), strip.bars.bars, strip.about.text()) == given[:3]
-    assert strip.finding.text() == f"{said} {given[3]}" and said in strip.bars.accessibleDescription()
+    assert (header.rule_note, strip.bars.bars, strip.shown.about) == given
+    assert strip.finding.text() == said and strip.shown.full_text.startswith(said) and len(strip.shown.full_text) > 2 * len(said)
+    assert said in strip.bars.accessibleDescription()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Regenerate"
     seed = window.session.turns[0].answer.options.seed
     qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
@@ -120,7 +121,7 @@ def test_after_an_answer_the_bars_describe_it_and_offer_to_regenerate(
     assert asked.options.seed == seed and len(window.session.turns[0].answers) == 2
     assert all((asked.drafter if name == "drafter" else getattr(asked.options, name)) == each for name, each in change.items())
     assert "next answer" not in strip.finding.text() and not strip.remedy.isVisible()
-    assert note.text() != given[0] or "gamma" in change
+    assert header.rule_note != given[0] or "gamma" in change
 
 
 def test_a_setting_that_is_reset_is_not_pending(qtbot: QtBot, open_window: Open) -> None:
@@ -132,7 +133,7 @@ def test_a_setting_that_is_reset_is_not_pending(qtbot: QtBot, open_window: Open)
     assert "next answer" not in window.header.strip.finding.text() and not window.header.strip.remedy.isVisible()
     window.chat.change("rule", "match")
     window.chat.new()
-    assert window.header.note.text().startswith("Match: ") and "next answer" not in window.header.strip.finding.text()
+    assert window.header.rule_note.startswith("Match: ") and "next answer" not in window.header.strip.finding.text()
 
 
 def test_few_rounds_show_that_data_is_being_collected(qtbot: QtBot, open_window: Open) -> None:
@@ -260,12 +261,12 @@ def test_in_the_lowest_windows_the_bars_take_one_row(
     height = header.height()
     answer(qtbot, window)
     assert header.height() == height and strip.height() < 2 * strip.finding.fontMetrics().height() + 8 * scale
-    tracks = [strip.bars.track(index) for index in range(4)]
+    tracks = [strip.bars.track(index) for index in range(3)]
     assert all(one.right() < other.left() and one.y() == other.y() for one, other in pairwise(tracks))
     assert strip.bars.rect().toRectF().contains(tracks[-1]) and window.width() == size[0]
     assert strip.finding.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
     assert window.transcript.height() > 50 * scale
-    window.resize(size[0], 900)
+    window.resize(round(1600 * scale), round(900 * scale))
     settled = [strip.bars.track(index) for index in range(3)]
     assert len({track.left() for track in settled}) == 1 and strip.remedy.isVisible()
 
@@ -277,8 +278,19 @@ def test_bars_and_whiskers_are_explained_in_view(qtbot: QtBot, open_window: Open
     window, _ = open_window([*rounds[:3], *story_rounds(STORY * 2)[3:]])
     answer(qtbot, window)
     strip = window.header.strip
-    assert "not counted." in strip.about.text()
-    assert strip.finding.text().endswith("Whiskers: 95% intervals.")
+    assert "not counted." in strip.shown.about
+    qtbot.mouseClick(strip.help, Qt.MouseButton.LeftButton)
+    words = strip.popover.explanation.text()
+    for part in (
+        window.header.rule_note,
+        strip.shown.about,
+        strip.shown.full_text,
+        "95% intervals",
+        "The mark with the triangle",
+    ):
+        assert part in words
+    qtbot.keyClick(strip.popover, Qt.Key.Key_Escape)
+    assert not strip.popover.isVisible()
 
 
 @pytest.mark.parametrize("appearance", ["dark", "light"])
@@ -288,7 +300,7 @@ def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, op
     view = window.header.strip.bars
     theme, picture = themes.resolve(appearance), view.grab().toImage()  # type: ignore[arg-type]
     ratio = picture.devicePixelRatio()
-    for index, bar in enumerate(view.bars[:-1]):
+    for index, bar in enumerate(view.bars[:-1]):  # Block has no bar
         assert bar.expected is not None and bar.rule != "block"
         track = view.track(index)
         y = round((track.center().y() + 2) * ratio)  # below the line of the interval
@@ -311,3 +323,33 @@ def test_rule_bars_cost_no_more_for_a_longer_answer(qtbot: QtBot, open_window: O
     after = rule_bars(window.session, window.settings)
     shown.rounds[:] = rounds  # before anything is painted: the views rely on the rounds that were counted
     assert after == before
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize(("size", "most"), [((1440, 900), 0.10), ((1600, 1000), 0.10), ((1024, 700), 0.14), ((2560, 1440), 0.10)])
+def test_controls_and_bars_leave_the_height_to_the_conversation(
+    qtbot: QtBot, open_window: Open, size: tuple[int, int], most: float
+) -> None:
+    window, _ = open_window(size=size, rule="gumbel", temperature=0.8)
+    settle()
+    empty = window.header.height()
+    answer(qtbot, window)
+    assert window.header.height() == empty <= most * size[1]
+    assert window.header.strip.finding.isVisible() and window.header.strip.help.isVisible()
+
+
+@pytest.mark.usefixtures("fonts")
+def test_under_block_a_line_through_all_bars_shows_what_happened(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(size=(1600, 1000), rule="block", appearance="light")
+    answer(qtbot, window)
+    view = window.header.strip.bars
+    observed = view.bars[-1].observed
+    assert observed is not None and not view.is_flat
+    picture, ratio = view.grab().toImage(), view.devicePixelRatio()
+    for index in range(3):
+        track = view.track(index)
+        x, y = track.left() + observed * track.width(), track.center().y() - 4
+        assert picture.pixelColor(round(x * ratio), round(y * ratio)).lightness() < 90
+    under_gumbel = replace(view.bars[-1], observed=None)
+    view.show_bars((*view.bars[:-1], under_gumbel))
+    assert view.grab().toImage() != picture

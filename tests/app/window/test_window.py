@@ -74,7 +74,7 @@ def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_
     assert answer.changes[-1].gamma == 7
     window.chat.stop()
     assert engine.loads == [("builtin", "auto")], "a running answer changes its drafter itself"
-    assert "without probabilities" in window.header.note.text()
+    assert "without probabilities" in window.header.rule_note
 
 
 def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_window: Open) -> None:
