@@ -31,9 +31,9 @@ FITS_NOTES: dict[Fits, str] = {
 }
 DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",
-    "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95% interval.",
-    "tau": f"Tau: {FIGURES['tau']} The expected value follows from alpha: {FIGURES['predicted_tau']}.",
-    "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so no value follows from alpha.",
+    "alpha": f"Acceptance rate (alpha): {FIGURES['alpha']} ± is half the width of Wilson's 95% interval.",
+    "tau": f"Tokens per pass (tau): {FIGURES['tau']} The expected value follows from alpha: {FIGURES['predicted_tau']}.",
+    "tau_block": f"Tokens per pass (tau): {FIGURES['tau']} Block judges jointly, so no value follows from alpha.",
     "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
     "answer": "The panel beside the conversation shows the figures of one answer; press one there for its definition.",
     "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled = accepted, hatched and struck out = "

@@ -17,11 +17,11 @@ from engine.types import PHASES
 from engine.values.wording import amount, seconds
 
 NAMES = {
-    "throughput": "Throughput",
     "speed_up": "Speed-up",
+    "throughput": "Throughput",
     "first_token": "First token",
-    "alpha": "Alpha",
-    "tau": "Tau",
+    "alpha": "Acceptance rate",
+    "tau": "Tokens per pass",
     "draft_yield": "Draft yield",
 }
 """The figures of an answer."""
@@ -95,18 +95,20 @@ def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tu
 
 def _stretch_figures(summary: Summary, title: str = "") -> dict[str, Figure]:
     """Returns the figures that depend on rule and drafter; a `title` of the stretch replaces their units."""
-    spread = expected = ""
+    spread = ""
     if summary.alpha_low is not None and summary.alpha_high is not None:
-        spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
-    if summary.predicted_tau is not None:
-        expected = f"expected {summary.predicted_tau:.2f}"
+        spread = f"± {50 * (summary.alpha_high - summary.alpha_low):.0f} "
     figures = {
         "throughput": (number(summary.throughput, 1), "tokens/s"),
-        "alpha": (number(summary.alpha), spread),
-        "tau": (number(summary.tau), expected),
-        "draft_yield": (number(summary.draft_yield), f"of {summary.proposals:,}" if summary.proposals else ""),
+        "alpha": (_percent(summary.alpha), f"{spread}(alpha)"),
+        "tau": (number(summary.tau), "(tau)"),
+        "draft_yield": (_percent(summary.draft_yield), f"of {summary.proposals:,}" if summary.proposals else ""),
     }
     return {key: (value, title or unit) for key, (value, unit) in figures.items()}
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
 
 
 AnswerLines = Callable[[Answer, Baseline | None], tuple[str, ...]]
@@ -239,8 +241,8 @@ FORMULAS: dict[str, tuple[str, str, AnswerLines]] = {
     "answer": ("Figures of this answer", "", _figures),
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
     "speed_up": ("Speed-up", "throughput / throughput of a plain run", _speed_up),
-    "alpha": ("Alpha", "accepted / (accepted + rejected)", partial(_for_each_stretch, _alpha)),
-    "tau": ("Tau", "emitted tokens / rounds", partial(_for_each_stretch, _tau)),
+    "alpha": ("Acceptance rate (alpha)", "accepted / (accepted + rejected)", partial(_for_each_stretch, _alpha)),
+    "tau": ("Tokens per pass (tau)", "emitted tokens / rounds", partial(_for_each_stretch, _tau)),
     "draft_yield": ("Draft yield", "accepted / proposals", partial(_for_each_stretch, _draft_yield)),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),

@@ -1,4 +1,4 @@
-"""The figures of the shown answer as tiles: speed first, then acceptance. Pressing one opens its definition."""
+"""The figures of the shown answer as tiles: the speed-up first, then acceptance. Pressing one opens its definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.session.session import Answer
 
 SIDE, SPACING = 16, 8
 MEASURING = "measuring…"
-EXAMPLES = {"speed_up": ("–", NOT_MEASURED), "tau": ("0.00", "expected 0.00")}
+EXAMPLES = {"speed_up": ("–", NOT_MEASURED), "alpha": ("00%", "± 00 (alpha)")}
 """The widest values of a typical answer; their width is reserved, so that the first answer does not move the tiles."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
+from PySide6.QtWidgets import QLabel, QStackedWidget, QTabBar, QWidget
 
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
@@ -29,6 +29,7 @@ from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 
 REFRESH_SECONDS = 0.08
+WAITING = "Figures, rounds and charts appear here with the first answer."
 LOW_HEIGHT = 400
 """Height of the panel at text scale 1 below which its figures use the space of the heading."""
 PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
@@ -98,7 +99,11 @@ class SidePanel(QWidget):
         self._show_page_of_settings()
         self.stack.setCurrentIndex(self.tabs.currentIndex())
         self.tabs.currentChanged.connect(self._switch_page)
-        in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), margins=(1, 0, 0, 0), parent=self)
+        self.body = QWidget()
+        in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), parent=self.body)
+        self.waiting = named(QLabel(WAITING, wordWrap=True, alignment=Qt.AlignmentFlag.AlignCenter), "panelWaiting")
+        self.body.hide()
+        in_column((self.waiting, 1), (self.body, 1), margins=(1, 0, 0, 0), parent=self)
 
     # Pages.
 
@@ -113,9 +118,10 @@ class SidePanel(QWidget):
             self.tabs.setCurrentIndex(list(self.pages).index(name))
 
     def go_to(self, name: PanelPage) -> None:
-        """Shows a page and focuses it."""
+        """Shows a page and focuses it; before the first answer, remembers it only."""
         self.show_page(name)
-        self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if self.body.isVisible():
+            self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     @Slot()
     def _show_page_of_settings(self) -> None:
@@ -152,11 +158,14 @@ class SidePanel(QWidget):
         self._repaints.stop()
         self._stale_pages = set(self.pages)
         answer = self.shown.answer
+        has_figures = answer is not None and (bool(answer.rounds) or not answer.running or len(self.session.turns) > 1)
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
         measuring = self.session.measurement is not None and answer is not None and not is_plain(answer)
         self.figures.show_measuring(measuring, may_measure=self.session.may_measure(answer))
         self._refresh_page()
+        self.waiting.setHidden(has_figures)
+        self.body.setVisible(has_figures)  # last: a page that appears paints what it was given
 
     def _refresh_page(self) -> None:
         if self.page in self._stale_pages:

@@ -19,6 +19,7 @@ from app.panel.definitions import NAMES
 from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.view_updates import ViewUpdates
 from app.window.window import Window
+from engine.lens.chart_kinds import CHARTS
 from engine.types import LoadFinished, LoadStarted, RunFailed, RunFinished
 from tests.app.charts.test_charts import levels_of
 from tests.app.driving import at_rest, wait_for_answer
@@ -242,7 +243,7 @@ def test_the_share_card_and_all_charts_come_from_the_menu(
     window.actions_by_id["saveChartsAction"].trigger()
     assert (tmp_path / "card.png").stat().st_size > 10_000
     assert (tmp_path / "charts" / "kept-tau.png").exists()
-    assert len(list((tmp_path / "charts").iterdir())) == 14
+    assert len(list((tmp_path / "charts").iterdir())) == 2 * len(CHARTS)
 
 
 def test_without_an_answer_there_is_nothing_to_draw(open_window: Callable[..., Opened]) -> None:

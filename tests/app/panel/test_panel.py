@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.look import theme as themes
 from app.look.stylesheet import stylesheet
 from app.panel.figure_tiles import FigureTiles
+from app.panel.panel import WAITING
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Session
@@ -71,6 +72,32 @@ def test_every_page_is_focused_by_its_key(qtbot: QtBot, open_window: Open) -> No
     qtbot.keyClick(panel.tabs, Qt.Key.Key_Left)
     assert panel.page == "charts"
     assert panel.tabs.accessibleName()
+
+
+def test_before_the_first_answer_the_panel_has_one_sentence_and_then_everything(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=0)
+    panel, engine = window.panel, window.chat.link._engine
+    assert isinstance(engine, FakeEngine)
+    parts = (*panel.figures.tiles.values(), panel.tabs, panel.rounds.legend, panel.heading)
+    assert panel.waiting.isVisible() and panel.waiting.text() == WAITING
+    assert not any(part.isVisible() for part in parts)
+    qtbot.keyClick(window, Qt.Key.Key_2, Qt.KeyboardModifier.ControlModifier)
+    assert panel.page == "charts" and panel.waiting.isVisible(), "the page is remembered"
+    qtbot.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
+    engine.hold = True
+    window.send("Tell me a story.")
+    panel.refresh()
+    assert panel.waiting.isVisible(), "there are no figures yet"
+    engine.hold = False
+    qtbot.waitUntil(panel.tabs.isVisible)
+    assert not panel.waiting.isVisible() and all(part.isVisible() for part in parts)
+    wait_for_answer(qtbot, window)
+    window.send("And another.")
+    panel.refresh()
+    assert panel.tabs.isVisible(), "a second answer takes nothing away"
+    wait_for_answer(qtbot, window)
+    window.new_chat()
+    qtbot.waitUntil(panel.waiting.isVisible)
 
 
 def test_a_narrow_window_explains_why_the_panel_stays_hidden(qtbot: QtBot, open_window: Open) -> None:

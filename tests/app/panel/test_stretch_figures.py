@@ -42,13 +42,12 @@ def test_each_figure_that_a_rule_decides_is_given_for_both_rules() -> None:
     answer = answered(("gumbel", 20), ("rejection", 1))
     first, second = summarise(answer.rounds[:20]), summarise(answer.rounds[20:])
     found = figures_of(answer, None)
-    for key in ("alpha", "tau", "draft_yield"):
-        assert found[key] == ((f"{getattr(first, key):.2f}", "Gumbel"), (f"{getattr(second, key):.2f}", "Rejection"))
+    for key, form in (("alpha", ".0%"), ("tau", ".2f"), ("draft_yield", ".0%")):
+        assert found[key] == ((f"{getattr(first, key):{form}}", "Gumbel"), (f"{getattr(second, key):{form}}", "Rejection"))
     assert [unit for _, unit in found["throughput"]] == ["Gumbel", "Rejection"]
     assert len(found["first_token"]) == len(found["speed_up"]) == 1, "of the whole answer"
-    assert f"{answer.tally.summary.alpha:.2f}" not in {value for value, _ in found["alpha"]}, "no blend"
-    blended = f"{answer.tally.summary.alpha:.2f}"
-    assert first.alpha != second.alpha and blended not in {value for value, _ in found["alpha"]}
+    blended = f"{answer.tally.summary.alpha:.0%}"
+    assert first.alpha != second.alpha and blended not in {value for value, _ in found["alpha"]}, "no blend"
 
 
 def test_with_more_changes_the_latest_two_stretches_are_shown() -> None:
@@ -94,7 +93,7 @@ def test_the_tiles_show_two_stretches_and_return_to_one(qtbot: QtBot, fonts: Non
     assert about.text().endswith("rounds, of different text")
     assert tiles["alpha"].earlier.isVisible() and not tiles["first_token"].earlier.isVisible()
     assert tiles["alpha"].accessibleName() == (
-        f"Alpha {tiles['alpha'].earlier.text()}, Gumbel; {tiles['alpha'].value.text()}, Rejection"
+        f"Acceptance rate {tiles['alpha'].earlier.text()}, Gumbel; {tiles['alpha'].value.text()}, Rejection"
     )
     for tile in tiles.values():
         assert tile.width() >= tile.minimumSizeHint().width() and tile.height() >= tile.minimumSizeHint().height()

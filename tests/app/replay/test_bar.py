@@ -355,7 +355,7 @@ def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> N
     assert answer is not None
     summary = answer.tally.summary
     window.panel.refresh()
-    assert window.panel.figures.tiles["alpha"].value.text() == f"{summary.alpha:.2f}"
+    assert window.panel.figures.tiles["alpha"].value.text() == f"{summary.alpha:.0%}"
     window.replay_controller.go_to(3)
     window.panel.refresh()
     assert window.session.answer is not None and window.session.answer.tally.rounds == 3

@@ -35,11 +35,13 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
     assert below.startswith(f"{summary.emitted} tokens in ") and "end of answer" in below
     shown = {key: (tile.value.text(), tile.unit.text()) for key, tile in window.panel.figures.tiles.items()}
     assert shown["first_token"] == ("0.21", "s")
-    assert shown["tau"] == (f"{summary.tau:.2f}", f"expected {summary.predicted_tau:.2f}")
-    assert window.panel.figures.tiles["tau"].accessibleName() == f"Tau {summary.tau:.2f}, expected {summary.predicted_tau:.2f}"
+    assert next(iter(shown)) == "speed_up" and shown["tau"] == (f"{summary.tau:.2f}", "(tau)")
+    assert window.panel.figures.tiles["tau"].accessibleName() == f"Tokens per pass {summary.tau:.2f}, (tau)"
+    half = 50 * (summary.alpha_high - summary.alpha_low)
+    assert shown["alpha"] == (f"{summary.alpha:.0%}", f"± {half:.0f} (alpha)")
     for value, _ in shown.values():
         assert value == "–" or value not in below
-    assert window.panel.figures.tiles["draft_yield"].value.text() == f"{summary.draft_yield:.2f}"
+    assert window.panel.figures.tiles["draft_yield"].value.text() == f"{summary.draft_yield:.0%}"
     assert f"{summary.accepted} of {summary.proposals}." in window.panel.figures.tiles["draft_yield"].toolTip()
     assert engine.requests[0].messages[-1].content == "Tell me a story."
 
