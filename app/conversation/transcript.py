@@ -42,8 +42,9 @@ from app.session.token_navigation import spot_of
 from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import unseen_words
 
-MEASURE = 74
-"""Width of the column in characters of English text; lines of 65 to 75 characters are easiest to read."""
+MEASURE, WIDE_MEASURE = 74, 88
+"""Width of the column in characters of English text; lines of 65 to 75 characters are easiest to read. The wider one is that of a
+column in a wide view, which would be lost in it otherwise."""
 SAMPLE = "It was a bright cold day in April, and the clocks were striking thirteen; the keeper looked up. "
 TOP = 26.0
 DRAG = 40
@@ -141,7 +142,8 @@ class Transcript(AnswerView):
         """Sets colours and fonts and lays the whole conversation out again."""
         self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), highlighted=self.highlighted)
-        self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
+        letter = QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE)
+        self._measure, self._wide_measure = round(MEASURE * letter), round(WIDE_MEASURE * letter)
         self.legend.set_look(theme, scale)
         self.buttons.set_look(theme, scale)
         self.tools.set_look(theme, scale)
@@ -363,7 +365,8 @@ class Transcript(AnswerView):
             least: minimum width in pixels at text scale 1, if the view is wide enough, for contents wider than text.
         """
         margin = 44 if whole > 620 else 18
-        width = max(120, min(whole - 2 * margin, max(self._measure, round(least * self.scale))))
+        measure = max(self._measure, min(self._wide_measure, round(0.6 * whole)))
+        width = max(120, min(whole - 2 * margin, max(measure, round(least * self.scale))))
         return QRect((whole - width) // 2, 0, width, self.viewport().height())
 
     def answer_block(self, turn: int) -> AnswerBlock | None:

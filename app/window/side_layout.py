@@ -18,9 +18,13 @@ MIN_WIDTH_WITH_CHATS, MIN_WIDTH_WITH_CHATS_AND_PANEL = 760, 1180
 """Window widths at text scale 1, without and with the panel, below which the list of chats is a drawer over the conversation."""
 
 
+COMFORTABLE_WIDTH = 1100
+"""Width of the conversation in pixels at text scale 1 that is ample for its lines; on a wide screen the panel takes the rest."""
+
+
 class SideLayout(QWidget):
-    """The list of chats, the conversation and the panel, side by side. The panel has about a third of the width until the user
-    moves the divider.
+    """The list of chats, the conversation and the panel, side by side. The panel has about a third of the width, more on a wide
+    screen, until the user moves the divider.
 
     Args:
         toggle_button: the button that shows and hides the list.
@@ -123,5 +127,6 @@ class SideLayout(QWidget):
         if not self._user_moved_divider:
             beside = 0 if self._sidebar.isHidden() or self.drawer.is_open else self._sidebar.width()
             width, scale = self.window().width() - beside, self._chat.settings.text_scale
-            panel = round(max(340 * scale, min(560 * scale, width * 0.37)))
+            usual, rest = min(560 * scale, 0.37 * width), min(width - COMFORTABLE_WIDTH * scale, 0.43 * width)
+            panel = round(max(340 * scale, usual, rest))
             self.splitter.setSizes([width - panel, panel])

@@ -17,6 +17,7 @@ from app.look.typefaces import CODE, TEXT, choose_family, load_bundled
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.window import Window
+from tests.app.driving import settle
 from tests.app.fakes import FakeEngine
 
 MOST_BYTES = 1_500_000
@@ -81,11 +82,14 @@ def test_code_has_no_ligatures(qapp: object) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.8, 1.0, 1.8])
-def test_a_line_of_the_conversation_holds_65_to_75_letters(qtbot: QtBot, scale: float) -> None:
+def test_a_line_of_the_conversation_holds_65_to_75_letters_and_a_few_more_in_a_wide_view(qtbot: QtBot, scale: float) -> None:
     transcript = Transcript(Session(), themes.LIGHT, scale, "all")
     qtbot.addWidget(transcript)
     letter = QFontMetricsF(themes.reading_font(scale)).horizontalAdvance(SAMPLE) / len(SAMPLE)
-    assert 65 <= transcript.column_in(2560).width() / letter <= 75
+    assert 65 <= transcript.column_in(round(800 * scale)).width() / letter <= 75
+    assert 80 <= transcript.column_in(round(1300 * scale)).width() / letter <= 90
+    widths = [transcript.column_in(width).width() for width in range(640, 2600, 20)]
+    assert widths == sorted(widths) and widths[-1] / letter <= 90, "it never narrows as the view widens"
     assert transcript.column_in(400).width() <= 400, "a narrow view has less"
     assert 65 <= MEASURE <= 75
 
@@ -97,6 +101,21 @@ def test_every_label_of_the_window_has_the_text_typeface(qtbot: QtBot, home: Pat
     allowed = {QFontInfo(font).family() for font in (themes.body_font(1.0), themes.mono_font(1.0))}
     for label in window.findChildren(QLabel):
         assert QFontInfo(label.font()).family() in allowed, label.objectName() or label.text()
+    window.close()
+
+
+def test_on_a_wide_screen_the_panel_takes_more(qtbot: QtBot, home: Path) -> None:
+    window = Window(FakeEngine(), Settings())
+    qtbot.addWidget(window)
+    window.show()
+    shares = {}
+    for width in (1280, 1600, 1920, 2560, 3840):
+        window.resize(width, 900)
+        settle()
+        shares[width] = window.panel.width()
+        assert window.column.width() >= min(1000, width / 2.2), "the conversation keeps its room"
+    assert list(shares.values()) == sorted(shares.values())
+    assert shares[1600] <= 560 and shares[2560] > 900
     window.close()
 
 
