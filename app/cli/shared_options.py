@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.files.hub import require_drafter
+from engine.lens.shared_wording import BUDGET, BUDGET_RANGE, CHAIN
 from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS
 from engine.values.errors import DraftlightError
@@ -42,6 +43,18 @@ def number(name: str) -> Callable[[str], float | Gamma]:
 
 
 gamma = number("gamma")
+
+
+def budget(text: str) -> float | Gamma:
+    """Parses a budget for trees: a number, "auto", or "chain", which `_given` makes None."""
+    if text in ("auto", CHAIN):
+        return text  # type: ignore[return-value]
+    try:
+        return RANGES["budget"].read(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"budget must be a whole number from {BUDGET_RANGE}, not {text!r}") from None
+
+
 SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
 """For commands that use the same random numbers every time."""
 KV_BITS_OPTION = option(
@@ -54,10 +67,9 @@ KV_BITS_OPTION = option(
 TREE_OPTIONS = (
     option(
         "--budget",
-        type=number("budget"),
-        metavar="N",
-        help=f"propose a tree of up to N tokens per round, {RANGES['budget'].short}: several for one position; gamma is then its "
-        "depth (default: one token for each position)",
+        type=budget,
+        metavar="auto|N|chain",
+        help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} (a number from {BUDGET_RANGE}; default: auto)",
     ),
     option(
         "--width",
@@ -175,9 +187,11 @@ def request_of(kind: Callable[..., Value], arguments: argparse.Namespace, **othe
 
 
 def _given(names: Iterable[str], arguments: argparse.Namespace, **others: Any) -> dict[str, Any]:
-    """Returns the arguments with these names, overridden by `others`, without those that are None."""
+    """Returns the arguments with these names, overridden by `others`, without those that are None, which were not given. A budget
+    of "chain" is None in the options."""
     found = {name: getattr(arguments, name, None) for name in names} | others
-    return {name: value for name, value in found.items() if value is not None}
+    given = {name: value for name, value in found.items() if value is not None}
+    return given | ({"budget": None} if given.get("budget") == CHAIN else {})
 
 
 def checked(arguments: argparse.Namespace, make: Callable[[], Value]) -> Value:

@@ -85,6 +85,9 @@ class LanesPage(QWidget):
         self.lanes = Lanes(cursor)
         self.setFocusProxy(self.lanes)
         self.title = named(QLabel("Timeline"), "sectionTitle", tip=f"<p>{DEFINITIONS['lanes']}</p>")
+        self.chains = named(QLabel(wordWrap=True), "chainsNote", "Why chains are drafted")
+        self.chains.setContentsMargins(16, 0, 16, 0)
+        self.chains.hide()
         self.legend = PhaseLegend()
         self.clock = push_button("Absolute time", "clockButton")
         self.clock.setCheckable(True)
@@ -105,6 +108,7 @@ class LanesPage(QWidget):
     def _arrange(self) -> None:
         in_column(
             in_row((self.title, 1), self.clock, self.zoom_out, self.fit, self.zoom_in, spacing=2, margins=(16, 0, 10, 0)),
+            self.chains,
             (self.lanes, 1),
             in_row(self.legend, margins=(16, 0, 16, 0)),
             spacing=4,
@@ -127,6 +131,8 @@ class LanesPage(QWidget):
         """Shows what the answer has gained."""
         answer = self.shown.answer
         self.lanes.show_answer(answer, self.shown.turn)
+        self.chains.setText("" if answer is None else answer.chains)
+        self.chains.setVisible(bool(self.chains.text()))
         self.legend.show_round(None if answer is None else answer.tally.staged)
 
     def set_look(self, theme: Theme, scale: float) -> None:

@@ -209,6 +209,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #definitionHere {{ font-size: {px(12)}; }}
     #definitionWords {{ color: {theme.dim}; font-size: {px(12)}; }}
     #sectionNote {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #chainsNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     #plotEmpty, #panelWaiting {{ color: {theme.faint}; font-size: {px(12)}; }}
 
     #timePlot {{ font-size: {px(12)}; }}

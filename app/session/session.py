@@ -74,6 +74,7 @@ class Answer:
         continues: the answer that this one continues.
         unread: only its text is loaded yet; its rounds are in the trace.
         dropped: number of oldest messages left out because the model's context is too small.
+        chains: why chains are drafted although the budget for trees is a number, as a sentence; empty otherwise.
         ending: how it ended, in words, if `finish` does not say.
         edited: the user wrote its text, in place of the model's answer.
         foreign: imported from another program; how it was made is unknown.
@@ -110,6 +111,7 @@ class Answer:
     continues: Answer | None = field(default=None, compare=False, repr=False)
     unread: bool = False
     dropped: int = 0
+    chains: str = ""
     ending: str = ""
     edited: bool = False
     foreign: bool = False
@@ -622,6 +624,7 @@ class Session:
                 answer.options, answer.drafter = options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules, answer.logits, answer.dropped = [options.rule], event.logits, event.dropped
+                answer.chains = event.chains if isinstance(options.budget, int) else ""
                 if event.in_thought:
                     answer.text.open_thought()
                 if event.given:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.look.theme import APPEARANCE_TITLES
-from engine.lens.shared_wording import RULE_TITLES
+from engine.lens.shared_wording import BUDGET, BUDGET_RANGE, CHAIN, RULE_TITLES
 from engine.types import KV_BITS, RANGES
 
 Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
@@ -50,11 +50,16 @@ class GammaNumber:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetNumber:
+    """A number of tokens of a tree, "auto", or None for a chain."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seed:
     """A seed, or None for a new one each time."""
 
 
-Form = Number | Choice | Switch | Text | GammaNumber | Seed
+Form = Number | Choice | Switch | Text | GammaNumber | BudgetNumber | Seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class Described:
         match self.form:
             case Number() | GammaNumber() | Seed():
                 return f"{self.words} Range: {RANGES[self.name].short}."
+            case BudgetNumber():
+                return f"{self.words} Range: {BUDGET_RANGE}."
             case _:
                 return self.words
 
@@ -88,6 +95,8 @@ class Described:
                 return next(title for title, one in entries if one == value)
             case Switch():
                 return "on" if value else "off"
+            case BudgetNumber() if value is None:
+                return CHAIN
             case Text() | Seed() if value in ("", (), None):
                 return "empty"
             case _:
@@ -218,6 +227,13 @@ SETTINGS = (
         "Proposals per round, or auto: for as long as another one is likely to pay off.",
         "Speculation",
         GammaNumber(),
+    ),
+    Described(
+        "budget",
+        "Draft budget",
+        BUDGET,
+        "Speculation",
+        BudgetNumber(),
     ),
     Described(
         "kv_bits",

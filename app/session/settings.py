@@ -48,6 +48,7 @@ class Settings:
         reading: finished answers are shown in the reading view instead of token by token.
         charts: the charts that are not folded away.
         geometry: x, y, width, height of the window; empty means the default.
+        budget: number of tokens that a round may propose as a tree, "auto", or None for chains.
         seed: None draws a new seed for each answer.
         thinking: whether the model should think first, if its chat template has a switch for that.
         raw: messages are continued as plain text, without the model's chat template.
@@ -81,6 +82,7 @@ class Settings:
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
     gamma: Gamma = "auto"
+    budget: int | Literal["auto"] | None = "auto"
     seed: int | None = None
     top_p: float = TOP_P
     top_k: int = 0

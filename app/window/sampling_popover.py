@@ -20,7 +20,7 @@ from app.session.setting_table import BY_NAME
 from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.types import Sampling
 
-NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
+NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "budget")
 TEXTS = ("stop", "system_prompt")
 CHOICES = ("thinking", "raw", "overflow", "kv_bits")
 NO_THINKING_SWITCH = "The chat template of this model has no switch for thinking."

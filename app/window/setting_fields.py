@@ -9,9 +9,9 @@ from typing import Any
 from PySide6.QtCore import QSignalBlocker
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from app.look.fields import GammaBox, NumberField, SeedField, require_focus_for_wheel
+from app.look.fields import BudgetBox, GammaBox, NumberField, SeedField, require_focus_for_wheel
 from app.look.widgets import choice_box, push_button
-from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
+from app.session.setting_table import BudgetNumber, Choice, Described, GammaNumber, Number, Seed, Switch, Text
 from engine.types import RANGES
 
 Changed = Callable[[str, object], object]
@@ -50,6 +50,8 @@ def _make_control(setting: Described, changed: Changed) -> SettingField:
             return _text(form, setting.words, lambda value: changed(name, value))
         case GammaNumber():
             return _number(GammaBox(), lambda value: changed(name, value))
+        case BudgetNumber():
+            return _number(BudgetBox(), lambda value: changed(name, value))
         case Seed():
             seed = SeedField()
             seed.describe(setting.about)

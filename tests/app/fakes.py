@@ -158,7 +158,7 @@ class FakeEngine(EngineLike):
         requests, counts, benched, loads, forced: what it was asked for. closed: whether it was closed.
         runs, tasks: the ids of `requests` and of long tasks. stopped: what was to be stopped.
         is_computing: what it says of itself. hold: rounds are held back while it is True.
-        pause_after: no more rounds of an answer than that.
+        pause_after: no more rounds of an answer than that. chains: the reason for chains that its answers begin with.
     """
 
     is_computing = False
@@ -178,6 +178,7 @@ class FakeEngine(EngineLike):
         self.closed = False
         self.hold = False
         self.pause_after: int | None = None
+        self.chains = ""
         self._hurries = False
         self._said: deque[Event] = deque()
         self._run: tuple[int, Request] | None = None
@@ -235,7 +236,9 @@ class FakeEngine(EngineLike):
         options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
         self._in_force = {"rule": options.rule, "gamma": options.gamma, "drafter": request.drafter}
         given = "".join(f"[{token}]" for token in request.given) or request.given_text
-        self.say(RunStarted(number, options, 40, request.drafter, None, given), PrefillProgress(number, 40, 40))
+        self.say(
+            RunStarted(number, options, 40, request.drafter, None, given, chains=self.chains), PrefillProgress(number, 40, 40)
+        )
 
     def close(self, timeout: float = 5.0) -> bool:
         self.closed = True

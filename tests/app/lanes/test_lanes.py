@@ -21,6 +21,8 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from engine.lens.lane_chips import Chip, size_of
 from engine.types import RULES, DecodingOptions, Round
+from tests.app.driving import Open as OpenWindow
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.trees import SECOND_CHOICE, tree_round
 
@@ -445,3 +447,16 @@ def test_trees_far_down_are_found_and_scrolled_to(open_lanes: Open) -> None:
     lanes.set_zoom(2, QPointF(100, 200))
     assert lanes.field.lane_at(200)[0] in seen
     lanes.grab()
+
+
+def test_the_reason_for_chains_stands_above_the_lanes_if_a_number_was_asked_for(qtbot: QtBot, open_window: OpenWindow) -> None:
+    window, engine = open_window(budget=6)
+    reason = "Block judges the proposals of a round as one chain, so no trees are drafted."
+    note = window.panel.rounds.chains
+    for budget, said in ((6, reason), ("auto", ""), (None, ""), (6, reason)):
+        window.chat.change("budget", budget)
+        engine.chains = reason if budget is not None else ""
+        window.send("Tell me a story.")
+        wait_for_answer(qtbot, window)
+        window.panel.refresh()
+        assert (note.text(), note.isVisible()) == (said, bool(said))

@@ -24,6 +24,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     window.options.fields["top_p"].widget.setValue(0.9)
     window.options.fields["top_k"].widget.setValue(40)
     window.options.fields["max_tokens"].widget.setValue(64)
+    window.options.fields["budget"].widget.setValue(6)
     window.options.fields["stop"].widget.setPlainText("END\n\\n\\n")
     window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
     for name, entry in (("thinking", "Off"), ("kv_bits", "4 bits")):
@@ -31,7 +32,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     ask(qtbot, window)
     options, messages = engine.requests[0].options, engine.requests[0].messages
     assert (options.gamma, options.temperature, options.seed, options.top_p, options.top_k) == (9, 1.3, 123, 0.9, 40)
-    assert (options.max_tokens, options.stop) == (64, ("END", "\n\n"))
+    assert (options.max_tokens, options.budget, options.stop) == (64, 6, ("END", "\n\n"))
     assert messages[0].content == "Be brief."
     assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
     window.options._reset()
@@ -77,7 +78,7 @@ def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Ope
     window, _ = open_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
     window.open_options()
     numbers = window.findChildren(QAbstractSpinBox)
-    assert len(numbers) == 8
+    assert len(numbers) == 9
     for number in numbers:
         edit = number.lineEdit()
         assert number.isVisible()
