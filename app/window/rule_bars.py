@@ -399,7 +399,8 @@ class RuleStrip(QWidget):
     @Slot()
     def _explain(self) -> None:
         """Opens the explanation of the rule and of the bars, with the full figures."""
-        words = "\n\n".join(filter(None, (self._note, self.shown.about, self.shown.full_text, MARKS)))
+        about = "" if self.shown.full_text.startswith(self.shown.about) else self.shown.about
+        words = "\n\n".join(filter(None, (self._note, about, self.shown.full_text, MARKS)))
         self.popover.show_definition(
             Definition("The rules at the same positions", "", (), words), self.help.mapToGlobal(QPoint(0, self.help.height() + 4))
         )

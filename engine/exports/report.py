@@ -134,22 +134,22 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
         interval = f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
     expected = f"expected {summary.predicted_tau:.2f}" if summary.predicted_tau is not None else ""
     entries = [
+        *(() if speeds is None else (("Speed-up", figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
         (
             "Throughput",
             figure(summary.throughput, 1),
             "tokens/s",
             FIGURES["throughput"],
         ),
-        *(() if speeds is None else (("Speed-up", figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
         (
-            "Alpha",
+            "Acceptance rate (alpha)",
             figure(summary.alpha),
             interval,
             f"{FIGURES['alpha']} Here {summary.accepted:,} of {summary.accepted + summary.rejected:,}, with {summary.unjudged:,} "
             "unjudged. The range is Wilson's 95% interval.",
         ),
         (
-            "Tau",
+            "Tokens per pass (tau)",
             figure(summary.tau),
             expected,
             f"{FIGURES['tau']} The expected value is {FIGURES['predicted_tau']}. Block has none, because it judges jointly.",

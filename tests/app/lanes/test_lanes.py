@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
@@ -20,11 +21,13 @@ from app.look import theme as themes
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from engine.lens.lane_chips import Chip, size_of
+from engine.rounds.trace import read
 from engine.types import RULES, DecodingOptions, Round
 from tests.app.driving import Open as OpenWindow
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
-from tests.trees import SECOND_CHOICE, tree_round
+from tests.traces import write_trace
+from tests.trees import SECOND_CHOICE, TO_A_LEAF, tree_round
 
 Open = Callable[..., Lanes]
 
@@ -460,3 +463,21 @@ def test_the_reason_for_chains_stands_above_the_lanes_if_a_number_was_asked_for(
         wait_for_answer(qtbot, window)
         window.panel.refresh()
         assert (note.text(), note.isVisible()) == (said, bool(said))
+
+
+def test_a_replay_of_trees_has_the_same_lanes_as_the_answer(qtbot: QtBot, open_window: OpenWindow, tmp_path: Path) -> None:
+    window, engine = open_window()
+    engine.rounds = [replace(SECOND_CHOICE, index=0), replace(TO_A_LEAF, index=1), replace(TREES[0], index=2, finish="eos")]
+    window.send("Tell me a story.")
+    wait_for_answer(qtbot, window)
+    field = window.panel.rounds.lanes.field
+    window.panel.refresh()
+    live = [(field.rows_of(index), field.chips(index)) for index in range(field.count)]
+    assert [rows for rows, _ in live] == [4, 3, 1]
+    window.replay_controller.show(read(write_trace(tmp_path / "trees.jsonl", engine.rounds)))
+    window.replay_controller.go_to(2)
+    window.panel.refresh()
+    assert [(field.rows_of(index), field.chips(index)) for index in range(field.count)] == live[:2]
+    window.replay_controller.go_to(3)
+    window.panel.refresh()
+    assert [(field.rows_of(index), field.chips(index)) for index in range(field.count)] == live
