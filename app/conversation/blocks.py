@@ -81,6 +81,7 @@ class Block:
         painter.translate(-chunk.offset, chunk.top)
         boxes = (box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom)
         paint_marks(painter, boxes, self.style)
+        paint_ghosts(painter, self.flow, chunk, self.style)
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
@@ -161,10 +162,10 @@ class AnswerBlock(Block):
     def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts, reading: bool = False) -> None:
         super().__init__(style, width)
         self.reading = reading
-        self.flow = Flow(style, width, self.markdown)
+        self.ghosts = ghosts
+        self.flow = self._token_flow()
         self.changed_top = 0.0
         self.answer = answer
-        self.ghosts = ghosts
         self.shown = 0
         self._divided_by = 0  # dividers that are set in the text
         self._endless: tuple[int, bool] | None = None
@@ -211,11 +212,7 @@ class AnswerBlock(Block):
         offsets = self.flow.code_offsets if self.switches_view else {}
         if self.switches_view:
             kept = pieces[folded:]
-            self.flow = (
-                ReadingFlow(self.style, self.width, kept)
-                if self.shows_reading_view
-                else Flow(self.style, self.width, self.markdown)
-            )
+            self.flow = ReadingFlow(self.style, self.width, kept) if self.shows_reading_view else self._token_flow()
             self.shown = len(pieces) if self.shows_reading_view else 0
             self._divided_by, changed = 0, 0.0
         if self.shown < len(pieces) and not undecided:
@@ -233,6 +230,9 @@ class AnswerBlock(Block):
         self.flow.scroll_code(offsets)
         self.changed_top = self.origin.y() + changed
         self._measure()
+
+    def _token_flow(self) -> Flow:
+        return Flow(replace(self.style, ghosts_above=self.ghosts == "above"), self.width, self.markdown)
 
     def _measure(self) -> None:
         """Updates the position of the text and the height of the block. If the header changed, the whole block is repainted."""
@@ -485,6 +485,23 @@ def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
     for kind, paint in _MARKS.items():
         if kind in by_kind:
             paint(painter, by_kind[kind], style.theme)
+
+
+def paint_ghosts(painter: QPainter, flow: Flow, chunk: Chunk, style: Style) -> None:
+    """Paints the rejected tokens above the text of a chunk, struck out; faint while another kind is highlighted."""
+    ghosts = flow.ghosts_above(chunk)
+    if not ghosts:
+        return
+    theme = style.theme
+    font = flow.ghost_font(chunk)
+    painter.setFont(font)
+    metrics = QFontMetricsF(font)
+    colour = theme.ghost if style.highlighted is None else theme.rejected if style.highlighted == "rejected" else theme.muted
+    for ghost in ghosts:
+        draw_text(painter, colour, QPointF(ghost.rect.left(), ghost.baseline), ghost.text)
+        middle = ghost.baseline - metrics.xHeight() / 2
+        painter.setPen(QPen(faded(colour, 150), 1))  # thinner than the font's own, which hides small letters
+        painter.drawLine(QPointF(ghost.rect.left() - 1, middle), QPointF(ghost.rect.right() + 1, middle))
 
 
 def _tint(painter: QPainter, boxes: list[Box], theme: Theme) -> None:

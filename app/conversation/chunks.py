@@ -67,6 +67,15 @@ class Box(NamedTuple):
         return self._replace(rect=left.rect.united(right.rect), open_left=left.open_left, open_right=right.open_right)
 
 
+class GhostAbove(NamedTuple):
+    """A rejected token above the text, relative to the chunk; its text may be elided."""
+
+    rect: QRectF
+    baseline: float
+    text: str
+    spot: Spot
+
+
 @dataclass(frozen=True, slots=True)
 class DividerLine:
     """A line across the text that marks a change of settings, with words and a colour (#rrggbb). It is not part of the text."""

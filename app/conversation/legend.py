@@ -21,6 +21,7 @@ from engine.lens.pieces import HIDDEN, Ghosts, Kind
 from engine.lens.shared_wording import LEGEND
 
 PAD = 7.0
+POINT_AT_IT = "Shown while you point at a token of its round."
 PALE = 0.45
 """Opacity of the mark of a kind that the text leaves out."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
@@ -41,10 +42,15 @@ class LegendButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.set_left_out(False)
 
-    def set_left_out(self, left_out: bool) -> None:
-        """Sets whether the text leaves these tokens out; the mark is then pale. Highlighted tokens are shown in any case."""
+    def set_left_out(self, left_out: bool, hint: str = "") -> None:
+        """Sets whether the text leaves these tokens out; the mark is then pale. Highlighted tokens are shown in any case.
+
+        Args:
+            hint: how they can be seen then; empty for the key that shows them.
+        """
         self._left_out = left_out
-        now = f" Not shown now ({native_keys('Ctrl+G')})." if left_out else ""
+        hint = hint or f"Not shown now ({native_keys('Ctrl+G')})."
+        now = f" {hint}" if left_out else ""
         self.setAccessibleDescription(f"{self.kind}: {LEGEND[self.kind]}.{now}")
         self.setToolTip(
             f"<p><b>{self.kind}</b>: {LEGEND[self.kind]}.{now} Click to {'show and ' if left_out else ''}highlight these tokens; "
@@ -142,7 +148,7 @@ class Legend(QWidget):
     def show_ghosts(self, ghosts: Ghosts) -> None:
         """Pales the kinds that this setting of ghosts leaves out."""
         for kind, button in self.buttons.items():
-            button.set_left_out(kind in HIDDEN[ghosts])
+            button.set_left_out(kind in HIDDEN[ghosts], POINT_AT_IT if ghosts == "above" else "")
 
     def step(self, button: LegendButton, by: int) -> None:
         """Moves the focus to the previous or next button, if there is one."""

@@ -15,6 +15,9 @@ from engine.lens.pieces import GHOSTS, Kind
 
 HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
 """Size of a heading of each level, relative to the text."""
+TEXT_WITH_GHOSTS, CODE_WITH_GHOSTS = 1.72, 1.62
+"""Height of a line of text and of code with a strip for ghosts above it, relative to the font's own. All lines have it, so that
+no line moves when a proposal is rejected."""
 LONGEST_WORD = 2000
 """Longest word that is not broken, in characters; a longer one is broken wherever a line is full."""
 
@@ -25,6 +28,7 @@ class Style:
 
     Attributes:
         line_height: height of a line, relative to the font's own.
+        ghosts_above: rejected tokens are not in the line but small in a free strip above it.
         highlighted: the kind of tokens that is highlighted while all others are dim; None if none is.
         ghost_formats: a cache of the formats of rejected and unjudged tokens, which every round needs.
     """
@@ -33,6 +37,7 @@ class Style:
     text: QFont
     code: QFont
     line_height: float = 1.45
+    ghosts_above: bool = False
     highlighted: Kind | None = None
     ghost_formats: dict[tuple[Kind, str, Kind | None], QTextCharFormat] = field(default_factory=dict, repr=False, compare=False)
 
@@ -49,7 +54,10 @@ def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, fl
     layout.setFormats(_formats(chunk, font, style))
     layout.setCacheEnabled(True)
     metrics = QFontMetricsF(font)
-    return layout, metrics, metrics.height() * (1.3 if chunk.code else style.line_height)
+    height = (
+        (CODE_WITH_GHOSTS if chunk.code else TEXT_WITH_GHOSTS) if style.ghosts_above else 1.3 if chunk.code else style.line_height
+    )
+    return layout, metrics, metrics.height() * height
 
 
 def _has_endless_word(text: str) -> bool:

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import islice
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextLayout, QTextLine
 
 from app.conversation.chunks import (
@@ -21,6 +21,7 @@ from app.conversation.chunks import (
     Chunk,
     CodeScroll,
     DividerLine,
+    GhostAbove,
     LineBoxes,
     PieceRun,
     PlacedDivider,
@@ -59,6 +60,14 @@ BAR = 10.0
 """Height of the scroll bar below a block of code, in pixels."""
 REVEALED = 40.0
 """Pixels kept between a position that is scrolled into view and the edge of its code block."""
+GHOST_SIZE = 0.72
+"""Size of a ghost above the text, relative to the text."""
+UNDERLINE = 3.0
+"""Pixels below a line for the marks under its letters, if the rest of its free height is above it."""
+GHOST_GAP = 5.0
+"""Minimum distance between two ghosts above a line, in pixels."""
+GHOST_SINK = 0.14
+"""Part of its line's height by which a ghost extends into the line, whose letters leave that much free at its top."""
 BATCH = 400
 """Maximum number of pieces added between two layouts: each piece copies the text of the open chunk, which must stay short."""
 
@@ -85,6 +94,8 @@ class Flow:
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
         self.changed_top = 0.0
         self._dividers: dict[int, DividerLine] = {}  # by the offset of the text after them
+        self._added = 0  # length of all text so far; unlike `length`, also before it is laid out
+        self._above: list[tuple[int, Piece]] = []  # ghosts above the text, with the offset of the text that replaced them
         self._formats = LineFormatter(markdown)
         self._unwrapped = markdown
         self._scrolls: dict[int, CodeScroll] = {}  # by the number of their first line
@@ -116,6 +127,9 @@ class Flow:
             first = len(self.chunks) - 1
             before = _SettledLines(self.chunks[first])
             for piece in batch:
+                if piece.kind == "rejected" and self.style.ghosts_above:
+                    self._above.append((self._added, piece))
+                    continue
                 if piece.ghost:
                     self._add(piece.text, piece)
                     continue
@@ -157,6 +171,7 @@ class Flow:
         blanks = len(text) - len(text.lstrip(" ")) if text.strip() else 0
         chunk.runs.append(PieceRun(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
+        self._added += units(text)
         if not piece.ghost:
             self._formats.add(text)
 
@@ -164,6 +179,7 @@ class Flow:
         chunk = self.chunks[-1]
         chunk.newline, chunk.newline_spot = piece.kind, piece.spot
         self._formats.end_line()
+        self._added += 1
         self.chunks.append(Chunk(0, 0.0, number=chunk.number + 1))
 
     def _take_formats(self) -> int:
@@ -334,17 +350,73 @@ class Flow:
                 offset, divider = dividers.pop(0)
                 placed.append((offset, divider, y, line))
                 y += self.divider_room
-            line.setPosition(QPointF(left, y + max(0.0, (pitch - line.height()) / 2)))
-            y += max(pitch, line.height())
+            free = max(0.0, pitch - line.height())
+            line.setPosition(QPointF(left, y + (max(0.0, free - UNDERLINE) if self.style.ghosts_above else free / 2)))
+            y += line.height() + free
         layout.endLayout()
+        below = 0.0 if self.style.ghosts_above else pitch
         chunk.placed_dividers = [
-            PlacedDivider(divider, x_of(line, offset), top, line.y() + max(line.height(), pitch) - 3)
+            PlacedDivider(divider, x_of(line, offset), top, line.y() + max(line.height(), below) - 3)
             for offset, divider, top, line in placed
         ]
         blank = not chunk.text and chunk.newline is not None
         chunk.height, chunk.below = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch), 0.0
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
         chunk.extent = self._extent(chunk, inset) if chunk.code and self._unwrapped else 0.0
+
+    # Ghosts above the text
+
+    def ghost_font(self, chunk: Chunk) -> QFont:
+        """Returns the font of the ghosts above the text of a chunk."""
+        font = self.style.code if chunk.line_format.kind in ("code", "fence", "table") else self.style.text
+        return sized(font, max(9, font.pixelSize() * GHOST_SIZE))
+
+    def ghosts_above(self, chunk: Chunk) -> list[GhostAbove]:
+        """Returns the ghosts above the lines of a chunk, each where the token begins that replaced it.
+
+        One that would run into the next moves to the left as far as there is room, and is elided if that is not enough.
+        """
+        first = bisect_left(self._above, chunk.start, key=lambda each: each[0])
+        is_last = chunk is self.chunks[-1]
+        end = chunk.start + chunk.length + is_last
+        found, lines = list[GhostAbove](), lines_of(chunk)
+        if first == len(self._above) or self._above[first][0] >= end or not lines:
+            return found
+        font = self.ghost_font(chunk)
+        metrics = QFontMetricsF(font)
+        by_line: dict[int, list[tuple[float, Piece]]] = {}
+        for offset, piece in self._above[first : bisect_left(self._above, end, key=lambda each: each[0])]:
+            rest = split_units(chunk.text, offset - chunk.start)[1]
+            blanks = len(rest) - len(rest.lstrip(" "))
+            at = offset - chunk.start + (blanks if blanks < len(rest) else 0)
+            number = next((place for place in reversed(range(len(lines))) if lines[place].textStart() <= at), 0)
+            by_line.setdefault(number, []).append((x_of(lines[number], at), piece))
+        for number, placed in sorted(by_line.items()):
+            line, taken = lines[number], lines[number].x()
+            edge = max(self.width, line.x() + line.naturalTextWidth()) if chunk.extent else self.width
+            for place, (left, piece) in enumerate(placed):
+                limit = max(left, placed[place + 1][0] - GHOST_GAP) if place + 1 < len(placed) else edge
+                text = piece.text.strip() or piece.text
+                left = max(taken, min(left, limit - metrics.horizontalAdvance(text)))
+                text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, limit - left)
+                rect = QRectF(
+                    left,
+                    line.y() - metrics.height() + GHOST_SINK * line.height(),
+                    metrics.horizontalAdvance(text),
+                    metrics.height(),
+                )
+                found.append(GhostAbove(rect, rect.top() + metrics.ascent(), text, piece.spot))
+                taken = rect.right() + GHOST_GAP
+        return found
+
+    def ghost_above(self, spot: Spot) -> GhostAbove | None:
+        """Returns the ghost above the text that is this token, relative to the flow; None if it is not above the text."""
+        at = bisect_left(self._above, spot, key=lambda each: each[1].spot)
+        if at == len(self._above) or self._above[at][1].spot != spot:
+            return None
+        chunk = self.chunks[self.chunk_of(self._above[at][0])]
+        found = next((ghost for ghost in self.ghosts_above(chunk) if ghost.spot == spot), None)
+        return None if found is None else found._replace(rect=chunk.outside(found.rect), baseline=found.baseline + chunk.top)
 
     @property
     def divider_font(self) -> QFont:

@@ -22,6 +22,9 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
     if (window := chunk.window) is not None and not window[0] <= point.x() <= window[1]:
         return None
     point = chunk.inside(point)
+    for ghost in flow.ghosts_above(chunk):
+        if ghost.rect.adjusted(-2, 0, 2, 0).contains(point):
+            return ghost.spot
     lines = lines_of(chunk)
     line = line_at(lines, point, 1.15)
     if line is None or point.y() < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:

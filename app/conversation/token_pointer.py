@@ -12,13 +12,14 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Box
+from app.conversation.draft_strip import DraftStrip, draft_strip
 from app.conversation.token_boxes import fragments_of, gap_before, in_window, spot_at, spot_before, spot_from
 from app.look.marks import draw_bracket, open_box_path
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_navigation import neighbour, place_of, spot_of
-from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of
+from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of, spot_of_emitted
 
 LAST = 2**31
 LANDMARKS = 40
@@ -114,6 +115,8 @@ class TokenPointer(QObject):
             found = _lines_of(fragments_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
         elif (spot := spot_of(place, block.answer)) is None:
             return []
+        elif (ghost := block.flow.ghost_above(spot)) is not None:
+            found = [Box(ghost.rect.adjusted(-1, 2, 1, -1), ghost.baseline, "rejected", spot)]
         elif not (found := fragments_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
             found = self._without_letters(block, spot)
         return found
@@ -139,6 +142,29 @@ class TokenPointer(QObject):
         for box in self.boxes(place):
             area = area.united(box if box.width() else box.adjusted(-0.5, 0, 0.5, 0))
         return area.toAlignedRect()
+
+    def _rest_of_draft(self, place: Place | None) -> DraftStrip | None:
+        """Returns the unjudged proposals of the round pointed at, above the text; None where the text shows them or there are
+        none."""
+        block = None if place is None else self.view.answer_block(place.turn)
+        if place is None or block is None or not block.shown or not block.flow.style.ghosts_above:
+            return None
+        if block.shows_reading_view or "unjudged" not in self.view.hidden or place.round >= len(block.answer.rounds):
+            return None
+        round_ = block.answer.rounds[place.round]
+        tokens = draft_strip(round_)
+        if not any(kind == "unjudged" for _, kind in tokens):
+            return None
+        rejected, own = Spot(round_.index, False, round_.accepted), spot_of_emitted(round_, len(round_.emitted) - 1)
+        ghost = block.flow.ghost_above(rejected)
+        boxes = [] if ghost is not None else fragments_of(block.flow, own, own)
+        at = ghost.rect if ghost is not None else boxes[0].rect if boxes else None
+        if at is None:
+            return None
+        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
+        font = block.flow.ghost_font(block.flow.chunks[block.flow.chunk_at(at.center().y())])
+        bottom = at.bottom() if ghost is not None else at.top()
+        return DraftStrip.placed(tokens, font, QPointF(at.left(), bottom) + shift, self.view.column)
 
     # Mouse
 
@@ -297,6 +323,8 @@ class TokenPointer(QObject):
                 if box.width():
                     draw_bracket(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
+        if (rest := self._rest_of_draft(place or pinned)) is not None:
+            rest.paint(painter, theme)
         if pinned is not None and pinned != place:
             _outline(painter, self._fragments(pinned), QPen(QColor(theme.accent), 2))
         if place is not None:
@@ -343,6 +371,8 @@ class TokenPointer(QObject):
     def repaint(self) -> None:
         """Repaints only the areas of the previous and the new outlines."""
         area = self.area(self.cursor.place).united(self.area(self.cursor.pin_place))
+        if (rest := self._rest_of_draft(self.cursor.place or self.cursor.pin_place)) is not None:
+            area = area.united(rest.rect.toAlignedRect())
         if not area.isEmpty():
             area.adjust(-5, -5, 5, 5)
         self.view.viewport().update(self._painted.united(area))

@@ -48,7 +48,7 @@ class Welcome(QScrollArea):
         text = named(
             QLabel(
                 "A small drafter proposes a few tokens and the target model checks them all at once. "
-                "Accepted tokens are tinted; rejected ones stay visible as ghosts where they were proposed.",
+                "Accepted tokens are tinted; the first rejected one of a round is shown small above the token that replaced it.",
                 wordWrap=True,
             ),
             "emptyText",

@@ -18,9 +18,10 @@ RULE_NOTES: dict[Rule, str] = {
     "block": "Block: the proposals of a round are judged together; on average at least as many are accepted as under Rejection.",
 }
 GHOST_TITLES: dict[Ghosts, str] = {
-    "none": "No ghosts",
-    "rejected": "Ghosts of rejected tokens",
-    "all": "Ghosts of rejected and unjudged tokens",
+    "none": "Rejected proposals hidden",
+    "above": "Rejected proposals above the text",
+    "rejected": "Rejected proposals in the text",
+    "all": "Rejected and unjudged proposals in the text",
 }
 FITS_NOTES: dict[Fits, str] = {
     "any": "",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.look.theme import APPEARANCE_TITLES
+from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import BUDGET, BUDGET_RANGE, CHAIN, RULE_TITLES
 from engine.types import KV_BITS, RANGES
 
@@ -60,6 +61,13 @@ class Seed:
 
 
 Form = Number | Choice | Switch | Text | GammaNumber | BudgetNumber | Seed
+
+GHOST_ENTRIES: tuple[tuple[str, Ghosts], ...] = (
+    ("Hidden", "none"),
+    ("Above the text", "above"),
+    ("In the text", "rejected"),
+    ("In the text, with unjudged ones", "all"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +122,17 @@ SETTINGS = (
     Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(0.1, 2)),
     Described(
         "ghosts",
-        "Ghosts in the text",
-        "Proposals that did not become text are shown where they were proposed.",
+        "Rejected proposals",
+        "The first rejected proposal of a round is shown small above the token that replaced it, or struck out in the text.",
         "Look",
-        Choice((("None", "none"), ("Rejected tokens", "rejected"), ("Rejected and unjudged", "all"))),
+        Choice(GHOST_ENTRIES),
     ),
     Described(
         "compare_ghosts",
-        "Ghosts in comparisons",
+        "Rejected proposals in comparisons",
         "The same for answers side by side, where fewer marks make texts easier to compare.",
         "Look",
-        Choice((("None", "none"), ("Rejected tokens", "rejected"), ("Rejected and unjudged", "all"))),
+        Choice(GHOST_ENTRIES),
     ),
     Described("reading", "Reading view", "Finished answers are shown without marks or Markdown syntax.", "Look", Switch()),
     Described("sidebar", "List of chats", "Shown when the window is wide enough.", "Look", Switch()),
@@ -265,6 +273,6 @@ REMEMBERED = (
     "recent_models",  # likewise
     "split",  # set with the machines
     *("presets", "preset", "model_presets", "new_chat"),  # set with the sampling options
-    *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # restored as last left
+    *("panel_page", "charts", "verdict_details", "geometry", "export_folder", "export_kind"),  # restored as last left
 )
 """Settings outside the settings window, which the window only remembers."""

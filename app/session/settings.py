@@ -47,6 +47,7 @@ class Settings:
         compare_ghosts: the same for comparisons, where the texts themselves are compared.
         reading: finished answers are shown in the reading view instead of token by token.
         charts: the charts that are not folded away.
+        verdict_details: whether the verdict card shows its details.
         geometry: x, y, width, height of the window; empty means the default.
         budget: number of tokens that a round may propose as a tree, "auto", or None for chains.
         seed: None draws a new seed for each answer.
@@ -68,11 +69,12 @@ class Settings:
     """
 
     appearance: Appearance = "system"
-    ghosts: Ghosts = "all"
+    ghosts: Ghosts = "above"
     compare_ghosts: Ghosts = "none"
     reading: bool = False
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
+    verdict_details: bool = False
     charts: tuple[str, ...] = OPEN_CHARTS
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
@@ -121,7 +123,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        for name in ("reading", "side_panel", "raw", "sidebar", "measure_plain", "separate_process", "split"):
+        for name in ("reading", "side_panel", "verdict_details", "raw", "sidebar", "measure_plain", "separate_process", "split"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and RANGES["text_scale"].holds(self.text_scale),

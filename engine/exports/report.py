@@ -235,10 +235,12 @@ def _speed_up_words(speeds: Row) -> tuple[str, str]:
 
 
 def _legend(index: int, ghosts: Ghosts) -> str:
+    shown = "rejected" if ghosts == "above" else ghosts  # a page of HTML has no room above its lines
     entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in LEGEND.items())
     steps = "".join(
-        f"<label><input type=radio name=ghosts{index} value={step}{' checked' if step == ghosts else ''}> {step}</label>"
+        f"<label><input type=radio name=ghosts{index} value={step}{' checked' if step == shown else ''}> {step}</label>"
         for step in GHOST_STEPS
+        if step != "above"
     )
     toggle = f"<fieldset class=toggle><legend>Ghosts:</legend>{steps}</fieldset>"
     return f"<div class=legend>{entries}{toggle}</div>"

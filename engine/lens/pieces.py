@@ -18,10 +18,15 @@ from engine.types import Candidate, Draw, Proposal, Round
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """Fate of a token. Given ones begin an answer that branches off another; the chosen one is the first of the branch."""
 GHOSTS: frozenset[Kind] = frozenset(("rejected", "unjudged"))
-Ghosts = Literal["none", "rejected", "all"]
-"""Which ghosts are shown in a text."""
-GHOST_STEPS: tuple[Ghosts, ...] = ("none", "rejected", "all")
-HIDDEN: dict[Ghosts, frozenset[Kind]] = {"none": GHOSTS, "rejected": frozenset(("unjudged",)), "all": frozenset()}
+Ghosts = Literal["none", "above", "rejected", "all"]
+"""Which ghosts are shown: none, rejected ones small above the text, rejected ones in the text, or all in the text."""
+GHOST_STEPS: tuple[Ghosts, ...] = ("none", "above", "rejected", "all")
+HIDDEN: dict[Ghosts, frozenset[Kind]] = {
+    "none": GHOSTS,
+    "above": frozenset(("unjudged",)),
+    "rejected": frozenset(("unjudged",)),
+    "all": frozenset(),
+}
 """Kinds that each setting hides."""
 
 

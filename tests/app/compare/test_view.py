@@ -599,19 +599,19 @@ def test_ghosts_are_shown_and_hidden_in_every_column_and_kept_apart_from_those_o
     assert "none" in window.status.ghosts.text()
     rejected = view.legend.buttons["rejected"]
     assert "Not shown now" in rejected.accessibleDescription()
-    for ghosts in ("rejected", "all"):
+    for ghosts in ("above", "rejected", "all"):
         before = [column.text.grab().toImage() for column in view.columns[:2]]
         window.toggle_ghosts()
         for column, was in zip(view.columns[:2], before, strict=False):
             assert column.text.ghosts == ghosts
             assert column.text.grab().toImage() != was
     assert "Not shown now" not in rejected.accessibleDescription()
-    assert window.transcript.ghosts == window.settings.ghosts == "all"
+    assert window.transcript.ghosts == window.settings.ghosts == "above"
     window.toggle_ghosts()
     window.pages.open_conversation()
-    assert "all" in window.status.ghosts.text()
+    assert "above" in window.status.ghosts.text()
     window.toggle_ghosts()
-    assert (window.settings.ghosts, window.settings.compare_ghosts) == ("none", "none")
+    assert (window.settings.ghosts, window.settings.compare_ghosts) == ("rejected", "none")
 
 
 def test_another_step_of_ghosts_paints_the_whole_text_anew(qtbot: QtBot, open_compare: Open) -> None:

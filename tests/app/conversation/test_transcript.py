@@ -19,7 +19,7 @@ from tests.app.fakes import STORY, story_rounds
 
 
 def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+    window, _ = open_window(ghosts="all")
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
 
@@ -35,6 +35,8 @@ def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_
     assert window.transcript.session.turns[0].answer.text.text == STORY
     width = window.status.ghosts.width()
     qtbot.mouseClick(window.status.ghosts, Qt.MouseButton.LeftButton)
+    assert shown() == ("above", set(), "Ghosts: above, above")
+    qtbot.keyClick(window, Qt.Key.Key_G, Qt.KeyboardModifier.ControlModifier)
     assert shown() == ("rejected", {"rejected"}, "Ghosts: rejected, rejected")
     window.actions_by_id["allGhostsAction"].trigger()
     assert shown() == ("all", {"rejected", "unjudged"}, "Ghosts: all, all")
@@ -44,7 +46,7 @@ def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("appearance", ["light", "dark"])
 def test_selected_ghosts_stay_dim_and_struck(qtbot: QtBot, open_window: Open, appearance: Appearance) -> None:
-    window, _ = open_window(appearance=appearance)
+    window, _ = open_window(appearance=appearance, ghosts="all")
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     transcript = window.transcript

@@ -167,7 +167,7 @@ def test_a_card_finds_the_side_with_room() -> None:
 
 
 def test_arrows_walk_through_every_token_and_ghost_in_reading_order(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+    window, _ = open_window(ghosts="all")
     transcript = window.transcript
     transcript.setFocus()
     pieces = window.session.turns[0].answer.text.pieces
@@ -211,7 +211,10 @@ def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: 
     assert area.top() >= 0 and area.bottom() <= transcript.viewport().height(), "pinning elsewhere does"
 
 
-@pytest.mark.parametrize(("ghosts", "walked"), [("none", set()), ("rejected", {"rejected"}), ("all", {"rejected", "unjudged"})])
+@pytest.mark.parametrize(
+    ("ghosts", "walked"),
+    [("none", set()), ("above", {"rejected"}), ("rejected", {"rejected"}), ("all", {"rejected", "unjudged"})],
+)
 def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open, ghosts: Ghosts, walked: set[str]) -> None:
     window, _ = open_window(ghosts=ghosts)
     window.transcript.setFocus()
@@ -225,7 +228,7 @@ def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open, ghosts: 
 
 
 def test_a_fold_stands_for_every_unjudged_token_of_its_round_and_says_what_they_were(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+    window, _ = open_window(ghosts="all")
     round_ = window.session.turns[0].answer.rounds[1]
     unjudged = [at for at, proposal in enumerate(round_.proposals) if proposal.status == "unjudged"]
     assert len(unjudged) > 1

@@ -184,8 +184,8 @@ def test_a_card_shows_the_chosen_ghosts(tmp_path: Path) -> None:
     trace = read(write_trace(tmp_path / "story.jsonl", story_rounds()))
     rejected = next(p.text.strip() for round_ in trace.rounds for p in round_.proposals if p.status == "rejected")
     shown = {ghosts: words(share_card.card_svg(trace, ghosts=ghosts)) for ghosts in GHOST_STEPS}
-    assert [rejected in shown[ghosts] for ghosts in GHOST_STEPS] == [False, True, True]
-    assert [any(word.startswith("⋯") for word in shown[ghosts]) for ghosts in GHOST_STEPS] == [False, False, True]
+    assert [rejected in shown[ghosts] for ghosts in GHOST_STEPS] == [False, True, True, True]
+    assert [any(word.startswith("⋯") for word in shown[ghosts]) for ghosts in GHOST_STEPS] == [False, False, False, True]
 
 
 CODE = "Count:\n\n```python\ndef f(words):\n    for word in words:\n        yield word\n```\nDone here."

@@ -61,7 +61,9 @@ def test_what_cannot_be_set_aside_is_not_said_to_be_kept(tmp_path: Path, monkeyp
     assert "kept" not in note
 
 
-@pytest.mark.parametrize(("written", "meant"), [(True, "all"), (False, "none"), ("rejected", "rejected"), ("some", "all")])
+@pytest.mark.parametrize(
+    ("written", "meant"), [(True, "all"), (False, "none"), ("all", "all"), ("rejected", "rejected"), ("some", "above")]
+)
 def test_files_that_knew_ghosts_as_a_switch_are_still_understood(tmp_path: Path, written: object, meant: str) -> None:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"ghosts": written}))
