@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.lens.outlook_words import explanation
 from engine.lens.pieces import Spot, judged_at, place_of, visible, visible_candidate
-from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
+from engine.rounds import near_ties
+from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
 from engine.values.drafter_kinds import drafter_kind
 from engine.values.wording import amount, listed
 
@@ -25,6 +27,139 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
     if proposal.status == "accepted" and proposal.rank == 0:
         return f"{_decision_alone(round_, spot, greedy)} It was the first of {len(choices)} choices for this position."
     return _decision_among(round_, proposal, choices, _drawn_by_target(round_, spot), greedy)
+
+
+def headline(round_: Round, spot: Spot, temperature: float) -> str:
+    """Returns how the token came about, in plain words without formulas."""
+    greedy = temperature == 0
+    place = place_of(round_, spot)
+    judged = judged_at(round_, spot)
+    if spot.own and judged is None:
+        name, bonus = _emitted_name(round_, place), round_.emitted[spot.at].origin == "bonus"
+        end = "The whole path was accepted" if round_.is_tree else "Every proposal was accepted"
+        why = f"{end}, so the same pass of the target gave one token more" if bonus else "Nothing was proposed in this round"
+        return (
+            f"{why}: {'its most likely one' if greedy else 'it drew'} {name}."
+            if bonus
+            else f"{why}: {_target_did(greedy)} {name}."
+        )
+    if judged is None:
+        return _decision_on_branch(round_, spot, greedy) if round_.is_tree else _decision_on_unjudged(round_)
+    choices = round_.choices(place)
+    if len(choices) > 1:
+        return _headline_among(round_, judged, choices, place, temperature)
+    drafted, kept = _plain(judged), judged.status == "accepted"
+    copied = was_copied(round_, judged)
+    proposed = f"{drafted} was copied from earlier in the text" if copied else f"The drafter proposed {drafted}"
+    target = _emitted_name(round_, place)
+    if greedy:
+        most = "The target's most likely token is"
+        return f"{proposed}. {most} the same, so it stays." if kept else f"{proposed}. {most} {target}, which takes its place."
+    if round_.rule in INVARIANT_RULES:
+        how = (
+            "The target"
+            if copied
+            else "With the same noise the target"
+            if round_.rule == "gumbel"
+            else "With noise of its own the target"
+        )
+        if kept:
+            return f"{proposed}. {how} drew the same token, so it stays."
+        return f"{proposed}. {how} drew {target}, which takes its place."
+    if round_.rule == "block":
+        accepted, count = round_.accepted, len(round_.proposals)
+        end = f"and {drafted} is one of them" if kept else f"and {drafted} is the first that was not. {target} takes its place"
+        return f"Block judges the proposals of a round together: {accepted} of {count} were accepted, {end}."
+    if judged.p is None or not judged.q:
+        return f"{proposed}, and a coin decided: it was {judged.status}."
+    if kept and judged.p >= judged.q:
+        return f"{proposed}. The target wants it at least as much as the drafter does, so it stays whatever the coin."
+    if judged.p == 0:
+        return f"{proposed}. The target gives it no chance here (p = 0), so it goes. {target} takes its place."
+    chance = percent(judged.p / judged.q)
+    less = f"{proposed}. The target wants it less than the drafter does, so a coin with a chance of {chance} decided"
+    if kept:
+        return f"{less}: it stays."
+    if place < len(round_.expected) and round_.expected[place].rejection >= 1:
+        return f"{less}: it goes. {target} takes its place, drawn by the target."
+    return f"{less}: it goes. {target} takes its place, drawn from the tokens that the drafter undervalued."
+
+
+def _headline_among(round_: Round, judged: Proposal, choices: Sequence[Proposal], place: int, temperature: float) -> str:
+    """Returns how one of several choices for a position was accepted, or none of them."""
+    greedy = temperature == 0
+    many, target = len(choices), _emitted_name(round_, place)
+    if _compares_draws(round_, greedy):
+        if judged.status != "accepted":
+            return f"The drafter proposed {many} tokens for this position. {_target_did(greedy)} {target}, which is none of them."
+        margin = round_.emitted[place].margin if place < len(round_.emitted) else None
+        least = "at least " if margin is not None and near_ties.is_lower_bound(margin, temperature) else ""
+        won = "" if margin is None else f" Its score was {least}{margin:.2f} above the next best."
+        return (
+            f"The drafter proposed {many} tokens for this position. {_target_did(greedy)} {_plain(judged)}, the drafter's "
+            f"{ordinal(judged.rank + 1)} choice.{won}"
+        )
+    if judged.status != "accepted":
+        return f"None of the drafter's {many} choices for this position passed its coin. {target} was drawn from what they left."
+    return (
+        f"The drafter proposed {many} tokens for this position, and each was tried in turn. {_plain(judged)}, its "
+        f"{ordinal(judged.rank + 1)} choice, was the first to pass its coin."
+    )
+
+
+def _target_did(greedy: bool) -> str:
+    return "The target's most likely token is" if greedy else "The target drew"
+
+
+def _emitted_name(round_: Round, place: int) -> str:
+    """Returns the token in the text at a position of the round, quoted."""
+    if place >= len(round_.emitted):
+        return "another token"
+    return _plain(round_.emitted[place])
+
+
+def _plain(token: Proposal | Emitted) -> str:
+    """Returns a token within a sentence, quoted: without the dots for blanks around a word, which say nothing there."""
+    return f"“{visible(token.text, token.bytes, within_text=True).strip()}”"
+
+
+def ordinal(number: int) -> str:
+    """Returns "first" to "fourth", then "5th" and so on."""
+    words = ("first", "second", "third", "fourth")
+    return words[number - 1] if number <= len(words) else f"{number}th"
+
+
+def percent(share: float) -> str:
+    """Returns a share in per cent, with more digits below 1 % so that it does not read 0."""
+    return (
+        f"{100 * share:.0f} %" if share <= 0 or share >= 0.01 else f"{100 * share:.1g} %" if share >= 1e-4 else "less than 0.01 %"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """A coin that was compared with the chance of a proposal to be accepted; it is accepted if the coin is below."""
+
+    token: str
+    coin: float
+    chance: float
+    accepted: bool
+
+
+def coins_at(round_: Round, spot: Spot, greedy: bool) -> tuple[Coin, ...]:
+    """Returns the coins that rejection tossed at the position of a token, in their order; empty under other rules, and in records
+    without them. Under block no single coin decides."""
+    judged = judged_at(round_, spot)
+    if greedy or round_.rule != "rejection" or judged is None:
+        return ()
+    found = []
+    for choice in round_.choices(place_of(round_, spot)):
+        chance = choice.acceptance
+        if chance is None and choice.p is not None and choice.q and not round_.is_tree:
+            chance = min(1.0, choice.p / choice.q)
+        if choice.coin is not None and chance is not None:
+            found.append(Coin(visible(choice.text, choice.bytes), choice.coin, chance, choice.status == "accepted"))
+    return tuple(found)
 
 
 def _decision_alone(round_: Round, spot: Spot, greedy: bool) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,15 @@ def gumbel(seed: int, position: int, vocab_size: int, domain: str = "shared", ro
         raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
     units = gumbel_units(words(stream_key(seed, position, domain, round_position), vocab_size))
     return _in_float32(units)
+
+
+def gumbel_of(
+    seed: int, position: int, tokens: Sequence[int], domain: str = "shared", round_position: int | None = None
+) -> Floats:
+    """Returns the noise of some tokens: (tokens,) float32, equal to those entries of `gumbel`, without the other ones."""
+    key = stream_key(seed, position, domain, round_position)
+    drawn = [threefry(key, token // 2, token // 2 + PAIR_OFFSET)[token % 2] for token in tokens]
+    return _in_float32(gumbel_units(np.array(drawn, np.uint32)))
 
 
 def gumbel_argmax(
