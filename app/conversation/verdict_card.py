@@ -1,35 +1,20 @@
-"""The verdict card, which shows everything recorded about one token. `verdict_host` shows, hides and places it."""
+"""The verdict card: how one token came about, in a sentence and pictures, and behind "Details" everything recorded about it.
+
+`verdict_host` shows, hides and places it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QToolButton, QWidget
 
+from app.conversation.verdict_charts import CardLook, CoinChart, ScoreChart, SiblingRows
 from app.look.marks import draw_rounded, draw_text_in, smooth_painter
 from app.look.placing import visible_part
-from app.look.theme import DARK, Theme, mono_font, sized
+from app.look.theme import DARK, Theme, icon, mono_font, sized
 from app.look.widgets import icon_button, in_column, in_row, named, scrolling, stretch, text_label, tint
-from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
-
-
-@dataclass(frozen=True, slots=True)
-class CardLook:
-    """Theme and text scale of the card's parts."""
-
-    theme: Theme
-    scale: float
-
-    def px(self, size: float) -> int:
-        """Converts pixels at text scale 1 to whole pixels at this scale."""
-        return round(size * self.scale)
-
-    def colour_of(self, side: Side) -> QColor:
-        """Returns the colour of the draft, the target, or (side "") neither of them."""
-        colours = {"draft": self.theme.time_draft, "target": self.theme.time_verify, "": self.theme.dim}
-        return QColor(colours[side])
+from app.verdict.verdict import DICE_APART, DICE_SHARED, Alternative, Figure, Side, Verdict, probability
 
 
 class FigureRows(QWidget):
@@ -179,6 +164,7 @@ class CardBody(QWidget):
         painter.end()
 
 
+WHAT_DETAILS_SHOW = "Shows or folds ids, bytes, alternatives and all recorded figures."
 WIDTH = 400
 GAP = 14
 BEYOND_CORNERS = 4
@@ -193,10 +179,12 @@ class VerdictCard(QFrame):
 
     Signals:
         chosen: (id) an alternative to branch with. closed: the user closed the card.
+        unfolded: (whether they are open) the user opened or folded the details.
     """
 
     chosen = Signal(int)
     closed = Signal()
+    unfolded = Signal(bool)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -214,8 +202,18 @@ class VerdictCard(QFrame):
         self.token, self.state, self.where, self.data = (_label(name) for name in ("Token", "State", "Where", "Data"))
         self.close_button = named(icon_button("close", "Close (Esc)", self.closed), label="Close the verdict")
         self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.rows, self.expected_rows = FigureRows(), FigureRows()
+        self.share_rows, self.rows, self.expected_rows = FigureRows(), FigureRows(), FigureRows()
+        self.score_chart, self.coin_chart, self.sibling_rows = ScoreChart(), CoinChart(), SiblingRows()
+        self.headline, self.why = _label("Headline", True), _label("Why", True)
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
+        self.why_title, self.siblings_title = _label("Section"), _label("Section")
+        self.why_title.setText("Why this token")
+        self.siblings_title.setText("The drafter's choices for this position")
+        beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        self.details = named(QToolButton(toolButtonStyle=beside), "verdictDetails", "Details", WHAT_DETAILS_SHOW)
+        self.details.setCheckable(True)
+        self.details.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.details.toggled.connect(self._toggled)
         self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
         self.target_title.setText("Target's most likely")
         self.draft_title.setText("Drafter's most likely")
@@ -231,14 +229,22 @@ class VerdictCard(QFrame):
         self._body = named(CardBody(), "verdictBody")
         in_column(
             in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
-            self.where,
-            self.data,
+            self.headline,
             4,
-            self.rows,
-            2,
-            self.decision,
+            self.share_rows,
+            self.siblings_title,
+            self.sibling_rows,
+            self.why_title,
+            self.score_chart,
+            self.coin_chart,
+            self.why,
             4,
             self._grid,
+            in_row(self.details, stretch()),
+            self.where,
+            self.data,
+            self.rows,
+            self.decision,
             self.residual_title,
             self.residual,
             self.expected_title,
@@ -259,6 +265,7 @@ class VerdictCard(QFrame):
         mono = mono_font(scale, 14)
         mono.setBold(True)
         self.token.setFont(mono)
+        self.details.setIconSize(QSize(round(12 * scale), round(12 * scale)))
         self.data.setFont(mono_font(scale, 11))
         self.residual.setFont(mono_font(scale, 12))
         tint(self.close_button, theme, scale)
@@ -288,6 +295,12 @@ class VerdictCard(QFrame):
         data = f"id {verdict.id}   bytes {verdict.data or '–'}"
         wide = look.px(WIDTH - 2 * GAP) - 4
         self.data.setText(QFontMetricsF(self.data.font()).elidedText(data, Qt.TextElideMode.ElideRight, wide))
+        self.headline.setText(verdict.headline)
+        self.share_rows.show_figures(verdict.shares, look)
+        self.sibling_rows.show_siblings(verdict.siblings, look)
+        self.score_chart.show_draws(verdict.draws, look)
+        self.coin_chart.show_coins(verdict.coins, look)
+        self.why.setText(why_words(verdict))
         self.rows.show_figures(verdict.figures, look)
         self.decision.setText(verdict.decision)
         self._show_alternatives(verdict, can_branch)
@@ -297,11 +310,24 @@ class VerdictCard(QFrame):
         self.expected_rows.show_figures(expected, look)
         self.notes.setText("\n".join(verdict.unknown))
         self.hint.setText(hint)
-        optional: tuple[tuple[QLabel, bool], ...] = (
-            (self.residual_title, bool(verdict.residual)),
-            (self.residual, bool(verdict.residual)),
-            (self.expected_title, bool(expected)),
-            (self.notes, bool(verdict.unknown)),
+        opened = self.details.isChecked()
+        self.details.setVisible(pinned)
+        self.details.setText("Details")
+        self.details.setIcon(icon("chevron" if opened else "chevron-right", look.theme.dim))
+        explains = verdict.draws is not None or bool(verdict.coins)
+        optional: tuple[tuple[QWidget, bool], ...] = (
+            (self.siblings_title, bool(verdict.siblings)),
+            (self.why_title, explains),
+            (self.why, explains or bool(verdict.no_draws)),
+            (self.where, opened),
+            (self.data, opened),
+            (self.rows, opened and bool(verdict.figures)),
+            (self.decision, opened),
+            (self.residual_title, opened and bool(verdict.residual)),
+            (self.residual, opened and bool(verdict.residual)),
+            (self.expected_title, opened and bool(expected)),
+            (self.expected_rows, opened and bool(expected)),
+            (self.notes, bool(verdict.unknown) and (opened or not verdict.shares)),
             (self.hint, bool(hint)),
         )
         for part, shows in optional:
@@ -318,6 +344,8 @@ class VerdictCard(QFrame):
         for column, (title, side, entries) in enumerate(
             ((self.target_title, "target", verdict.target), (self.draft_title, "draft", verdict.draft))
         ):
+            if not (can_branch or self.details.isChecked()):
+                entries = ()
             title.setVisible(bool(entries))
             for row, entry in enumerate(entries, start=1):
                 if used == len(self._buttons):
@@ -330,6 +358,14 @@ class VerdictCard(QFrame):
                 button.show_alternative(entry, "draft" if side == "draft" else "target", self._look)
                 button.allow(can_branch)
                 button.show()
+
+    @Slot(bool)
+    def _toggled(self, opened: bool) -> None:
+        self.unfolded.emit(opened)
+
+    def open_details(self, opened: bool) -> None:
+        """Opens or folds the details of the verdicts shown from now on."""
+        self.details.setChecked(opened)
 
     @property
     def alternatives(self) -> list[AlternativeButton]:
@@ -373,6 +409,9 @@ class VerdictCard(QFrame):
             (self.expected_title, self.expected_rows),
             (self.residual_title, self.residual),
             (self.target_title, self.draft_title, *self.alternatives),
+            (self.where, self.data, self.rows, self.decision),
+            (self.why_title, self.score_chart, self.coin_chart, self.why),
+            (self.siblings_title, self.sibling_rows),
             (self.notes,),
         )
         for parts in least_needed:
@@ -396,6 +435,25 @@ class VerdictCard(QFrame):
             bar.setValue(bar.value() + by[key])
         else:
             super().keyPressEvent(event)
+
+
+def why_words(verdict: Verdict) -> str:
+    """Returns how to read the picture of the draw or of the coins, or why there is none."""
+    draws = verdict.draws
+    if draws is not None:
+        how = "A score is log-probability (solid) plus noise (light; dotted if it takes away). The highest score is drawn."
+        if draws.tied:
+            how += " The two best scores are equal up to rounding."
+        if draws.drafted is None:
+            return how
+        return f"{how} {DICE_SHARED if draws.shared else DICE_APART}"
+    if verdict.coins:
+        many = len(verdict.coins) > 1
+        chance = "chance: p/q of what earlier choices left, at most 1" if many else "chance min(1, p/q)"
+        replaced = not any(coin.accepted for coin in verdict.coins)
+        left = " What replaces it is drawn from the residual: the part of p that lies above q." if replaced else ""
+        return f"The filled part is the {chance}. A coin that falls into it accepts.{left}"
+    return verdict.no_draws
 
 
 def _label(name: str, wraps: bool = False) -> QLabel:

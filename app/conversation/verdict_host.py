@@ -52,6 +52,7 @@ class VerdictHost(QObject):
         self.card = VerdictCard(window)
         self.card.chosen.connect(self._chosen)
         self.card.closed.connect(self.close)
+        self.card.unfolded.connect(self._show_again)
         self._shown: Place | None = None
         self._branchable = False
         self._wait = QTimer(self, singleShot=True)
@@ -215,7 +216,7 @@ class VerdictHost(QObject):
             return ""
         if not pinned:
             keys = "Enter" if self.transcript.pointing.walking else "Click"
-            return f"{keys} to pin this card and choose an alternative"
+            return f"{keys} to pin this card, for its details and alternatives"
         if self._can_branch(place):
             return "Choose an alternative to branch the answer from here"
         if session.running is not None:

@@ -83,11 +83,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
     QToolButton#iconButton[floating="true"] {{ background: {theme.panel}; border: 1px solid {theme.faint}; padding: 3px; }}
     QToolButton#iconButton[floating="true"]:hover {{ background: {theme.raised}; border-color: {theme.dim}; }}
-    QToolButton#thoughtButton {{
+    QToolButton#thoughtButton, QToolButton#verdictDetails {{
         background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim};
         padding: 0 {px(6)} 0 3px; }}
-    QToolButton#thoughtButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
-    QToolButton#thoughtButton:focus {{ border-color: {theme.accent}; }}
+    QToolButton#thoughtButton:hover, QToolButton#verdictDetails:hover {{ background: {theme.raised}; color: {theme.text}; }}
+    QToolButton#thoughtButton:focus, QToolButton#verdictDetails:focus {{ border-color: {theme.accent}; }}
     QToolButton#continueButton {{
         background: {theme.accent}; border: 2px solid transparent; border-radius: 8px; color: {theme.on_accent};
         font-size: {px(12)}; font-weight: 600; }}

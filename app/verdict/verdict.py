@@ -12,10 +12,11 @@ from typing import Literal
 from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import ResidualShare, draft_probability, residual_after
+from engine.lens.draws import Draws, Score, draws_at
 from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, visible, visible_candidate, where_proposed
-from engine.lens.token_reasons import decision, limitations
+from engine.lens.token_reasons import Coin, coins_at, decision, headline, limitations
 from engine.rounds import near_ties
-from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
+from engine.types import EXPECTED_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]
 STATE_NAMES: dict[Kind, str] = {
@@ -65,7 +66,11 @@ class Verdict:
     Attributes:
         token: the text with visible white space; data: its bytes in hexadecimal; id: in the target's vocabulary.
         location: its round, its position in the round, and its absolute position.
-        decision: one or two sentences on why it has its status.
+        headline: how the token came about, in plain words. decision: the same with the figures that the rule compared.
+        shares: p and q, the two figures that matter most. figures: all others.
+        draws: the scores that drafter and target drew by; None if noise decided nothing here or they are unknown, for the reason
+            `no_draws`. coins: those that rejection tossed here.
+        siblings: the choices for the position of a tree's token, by rank; empty if there was one.
         target, draft: the most likely tokens of each model, most likely first.
         residual: the distribution that the correction was drawn from, as far as it is known; only after a rejection with a
             residual.
@@ -78,13 +83,24 @@ class Verdict:
     data: str
     id: int
     location: str
+    headline: str
     decision: str
+    shares: tuple[Figure, ...]
     figures: tuple[Figure, ...]
     target: tuple[Alternative, ...]
     draft: tuple[Alternative, ...]
     residual: tuple[ResidualShare, ...]
     expected: tuple[tuple[str, float], ...]
     unknown: tuple[str, ...]
+    draws: Draws | None = None
+    no_draws: str = ""
+    coins: tuple[Coin, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
+
+    @property
+    def all_figures(self) -> tuple[Figure, ...]:
+        """The figures of both levels."""
+        return (*self.shares, *self.figures)
 
     @property
     def state(self) -> str:
@@ -94,13 +110,16 @@ class Verdict:
     @property
     def brief(self) -> str:
         """A short summary, for a screen reader that moves from token to token."""
-        figures = ", ".join(f"{figure.name} {figure.text}" for figure in self.figures if figure.side)
+        figures = ", ".join(f"{figure.name} {figure.text}" for figure in self.shares)
         return ", ".join(part for part in (speakable(self.token), self.state, figures) if part)
 
     def text(self) -> str:
         """Returns the whole card as plain text."""
-        lines = [f"“{self.token}” {self.state}. {self.location}.", f"Token {self.id}, bytes {self.data or 'none'}."]
-        lines += [f"{figure.name} {figure.text}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
+        lines = [f"“{self.token}” {self.state}. {self.headline}"]
+        lines += [sibling.words for sibling in self.siblings]
+        lines += [f"{figure.name} {figure.text}{f', {figure.note}' if figure.note else ''}." for figure in self.all_figures]
+        lines += [*draw_words(self.draws), *filter(None, [self.no_draws])]
+        lines += [f"{self.location[:1].upper()}{self.location[1:]}.", f"Token {self.id}, bytes {self.data or 'none'}."]
         lines.append(self.decision)
         for title, side in (("Target's most likely", self.target), ("Drafter's most likely", self.draft)):
             if side:
@@ -129,19 +148,27 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
     in_text = round_.emitted[place].id if place < len(round_.emitted) else None
     proposed = () if judged is None else tuple(choice.id for choice in round_.choices(place))
     expected = round_.expected[spot.at] if spot.at < len(round_.expected) else None
+    shares, figures = _figures(round_, spot, answer.options.temperature, near_ties.limit(answer.logits, answer.options.kv_bits))
+    draws = draws_at(round_, spot, answer.options.seed, greedy)
     return Verdict(
         kind=kind_of(round_, spot),
         token=visible(token.text, token.bytes),
         data=token.bytes.hex(" ").upper(),
         id=token.id,
         location=_location(round_, spot),
+        headline=headline(round_, spot, answer.options.temperature),
         decision=decision(round_, spot, greedy),
-        figures=_figures(round_, spot, answer.options.temperature, near_ties.limit(answer.logits, answer.options.kv_bits)),
+        shares=shares,
+        figures=figures,
         target=_alternatives(target_top, proposed, in_text),
         draft=_alternatives(draft_top, proposed, in_text),
         residual=residual_after(round_, spot, greedy),
         expected=() if expected is None else tuple((RULE_TITLES[rule], getattr(expected, rule)) for rule in EXPECTED_RULES),
         unknown=limitations(round_, spot, greedy),
+        draws=None if isinstance(draws, str) else draws,
+        no_draws=draws if isinstance(draws, str) else "",
+        coins=coins_at(round_, spot, greedy),
+        siblings=siblings_of(round_, spot),
     )
 
 
@@ -170,7 +197,103 @@ def _location(round_: Round, spot: Spot) -> str:
     return f"round {round_.index + 1}, {place}, position {round_.position + place_of(round_, spot):,}"
 
 
-def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tuple[Figure, ...]:
+def draw_words(draws: Draws | None) -> list[str]:
+    """Returns the scores behind a draw, one line for each candidate."""
+    if draws is None:
+        return []
+    lines = ["Score: log-probability plus noise; the highest is drawn."]
+    lines += [] if draws.drafted is None else [DICE_SHARED if draws.shared else DICE_APART]
+    for entry in draws.contenders:
+        sides = (("drafter", entry.draft, draws.drafted), ("target", entry.target, draws.drawn))
+        said = [
+            f"{name} {_score_words(score)}{' (drawn)' * (entry.id == drawn)}" for name, score, drawn in sides if score is not None
+        ]
+        lines.append(f"“{entry.token}”: {', '.join(said)}.")
+    return lines
+
+
+DICE_SHARED = "For each token, drafter and target get the same noise."
+DICE_APART = "Drafter and target get noise of their own."
+
+
+def _score_words(score: Score) -> str:
+    if score.probability is None:
+        return "not recorded"
+    if score.log is None or score.total is None:
+        return "cannot be drawn"
+    return f"{score.log:.2f} {'+' if score.noise >= 0 else '−'} {abs(score.noise):.2f} = {score.total:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """One choice for the position of a tree's token.
+
+    Attributes:
+        rank: 1 for the drafter's first choice. fate: what became of it, in words.
+        q, p: its probabilities; None if not recorded. here: whether the card is about it.
+    """
+
+    rank: int
+    token: str
+    fate: str
+    q: float | None
+    p: float | None
+    here: bool
+
+    @property
+    def words(self) -> str:
+        """The choice in one sentence."""
+        shares = [f"{name} {probability(value)}" for name, value in (("q", self.q), ("p", self.p)) if value is not None]
+        return f"Choice {self.rank}: “{self.token}”, {', '.join([self.fate, *shares])}."
+
+
+def siblings_of(round_: Round, spot: Spot) -> tuple[Sibling, ...]:
+    """Returns the choices for the position of a token, by rank. If none of them was accepted, the token of the text follows if
+    another branch had it."""
+    if not round_.is_tree or (spot.own and spot.at >= len(round_.emitted)):
+        return ()
+    place = place_of(round_, spot)
+    proposal = None if spot.own else round_.proposals[spot.at]
+    parent = place - 1 if proposal is None or proposal.parent is None else proposal.parent
+    indexed = [(at, each) for at, each in enumerate(round_.proposals) if each.parent == parent]
+    missed = round_.emitted[place].id if place == round_.accepted < len(round_.emitted) else None
+    found = [
+        Sibling(
+            each.rank + 1,
+            visible(each.text, each.bytes),
+            _fate(round_, each) if parent == place - 1 and place <= round_.accepted else "never reached",
+            each.q,
+            each.p,
+            not spot.own and at == spot.at,
+        )
+        for at, each in sorted(indexed, key=lambda entry: entry[1].rank)
+    ]
+    found += [
+        Sibling(each.rank + 1, visible(each.text, each.bytes), _elsewhere(round_, each), each.q, each.p, False)
+        for at, each in enumerate(round_.proposals)
+        if each.id == missed and each.parent != parent and round_.depths[at] == place + 1 and each.status == "unjudged"
+    ]
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _fate(round_: Round, choice: Proposal) -> str:
+    """Returns what became of a choice for a position that was reached."""
+    if choice.status == "accepted":
+        return "accepted"
+    if round_.rule in RATIO_RULES and choice.coin is not None:
+        return "not accepted"
+    return "not tried" if round_.rule in RATIO_RULES and choice.status == "unjudged" else "not the target's token"
+
+
+def _elsewhere(round_: Round, proposal: Proposal) -> str:
+    """Returns that a proposal on another branch has the token of the text."""
+    before = round_.proposals[proposal.parent] if proposal.parent is not None and proposal.parent >= 0 else None
+    name = "another token" if before is None else f"“{visible(before.text, before.bytes)}”"
+    return f"right, but not reached: it followed {name}"
+
+
+def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tuple[tuple[Figure, ...], tuple[Figure, ...]]:
+    """Returns q and p, and the other figures."""
     judged = judged_at(round_, spot)
     if spot.own:
         emitted = round_.emitted[spot.at]
@@ -180,21 +303,22 @@ def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tupl
     else:
         token = round_.proposals[spot.at]
         q_low, q, target_top = token.q, token.q, token.target_top
-    figures = []
+    shares, figures = list[Figure](), list[Figure]()
     if q is not None and q == q_low:
-        figures.append(Figure("Draft q", probability(q), share=q, side="draft"))
+        shares.append(Figure("Draft q", probability(q), share=q, side="draft"))
     elif q is not None:
-        figures.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
+        shares.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
     if token.p is not None:
         unjudged = isinstance(token, Proposal) and token.status == "unjudged"
         note = "after the proposals before it" if unjudged else rank_text(token.id, target_top)
-        figures.append(Figure("Target p", probability(token.p), note, token.p, "target"))
+        note = "cannot be drawn" if token.p == 0 and not unjudged and temperature else note
+        shares.append(Figure("Target p", probability(token.p), note, token.p, "target"))
     if q and token.p is not None and not spot.own:
         figures.append(Figure("p / q", ratio(token.p / q)))
     figures += _rule_figures(round_, spot, temperature, near)
     if isinstance(token, Emitted) and token.entropy is not None:
         figures.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
-    return tuple(figures)
+    return tuple(shares), tuple(figures)
 
 
 def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) -> list[Figure]:

@@ -140,6 +140,7 @@ class Window(QMainWindow):
         self.status = StatusStrip(self.session, self.pages.status_text)
         in_column((self.pages, 1), self.status, parent=central)
         self.verdicts = VerdictHost(self, self.transcript, cursor, self.panel, lambda: self.settings.target)
+        self.verdicts.card.open_details(self.settings.verdict_details)
         self.options = SamplingPopover(chat, self.banner, self)
         self.palette_popup = Palette(chat, self)
         self.tour = Tour(self, tour_stops(self.header, self.column, self.panel, self.sidebar))
@@ -235,6 +236,7 @@ class Window(QMainWindow):
             (transcript.figure_wanted, self.panel.explainer.explain_turn),
             (chat.unanswered, messages.restore_prompt),
             (self.verdicts.branch_wanted, chat.branch),
+            (self.verdicts.card.unfolded, lambda opened: chat.preferences.set(verdict_details=opened)),
             (self.status.ghosts.clicked, self.toggle_ghosts),
             (self.tour.ended, composer.edit.setFocus),
             (self.replay_controller.opening, pages.leave_comparison),

@@ -15,15 +15,21 @@ from pytestqt.qtbot import QtBot
 from app.conversation import screen_reader
 from app.conversation.screen_reader import plain_text
 from app.conversation.sibling_switch import SiblingSwitch
+from app.conversation.verdict_card import VerdictCard
+from app.conversation.verdict_charts import CardLook, ScoreChart
 from app.conversation.verdict_host import corner
 from app.look.placing import visible_part
+from app.look.theme import DARK, LIGHT, Theme
 from app.session.cursor import Place
+from app.session.session import Answer
 from app.session.token_navigation import neighbour, place_of, spot_of
+from app.verdict.verdict import judge
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
-from engine.types import Candidate, Round, RunFailed
+from engine.types import Candidate, Round, Rule, RunFailed
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.trees import tree_options, tree_rounds
 
 Open = Callable[..., tuple[Window, FakeEngine]]
 
@@ -275,7 +281,7 @@ def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, o
     card = window.verdicts.card
     qtbot.waitUntil(card.isVisible)
     QApplication.processEvents()
-    text, parts = Painted(window.transcript.viewport()), Painted(card.rows)
+    text, parts = Painted(window.transcript.viewport()), Painted(card.share_rows)
 
     def change_text() -> int:
         """How often the card's parts are painted with it."""
@@ -285,7 +291,7 @@ def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, o
         return parts.count
 
     qtbot.waitUntil(lambda: change_text() == 0)  # once it has been painted itself
-    body = card.rows.parentWidget()
+    body = card.share_rows.parentWidget()
     image, inside = window.grab().toImage(), body.mapTo(window, QPoint(1, body.height() // 2))
     assert image.pixelColor(inside * image.devicePixelRatio()) == QColor(window.transcript.theme.panel)
     body.setStyleSheet("background: transparent")
@@ -573,3 +579,117 @@ def test_a_hovering_card_is_whole_and_on_the_screen_wherever_its_token_stands(
                 assert body is not None and card._scroll.viewport().height() >= body.totalHeightForWidth(card._body.width())
                 seen += 1
     assert seen > 40
+
+
+def test_the_card_shows_a_sentence_and_two_bars_and_keeps_the_rest_folded(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    card = window.verdicts.card
+    qtbot.waitUntil(card.isVisible)
+    assert card.verdict is not None
+    assert card.headline.isVisible() and card.headline.text() == card.verdict.headline
+    assert card.share_rows.isVisible()
+    folded = (card.data, card.where, card.rows, card.decision, card.expected_rows)
+    assert not any(part.isVisible() for part in folded)
+    low = card.height()
+    card.details.click()
+    assert all(part.isVisible() for part in folded) and card.height() > low
+    assert window.settings.verdict_details, "remembered"
+    assert window.rect().contains(card.geometry())
+    click(qtbot, window, ghost(window))
+    click(qtbot, window, ghost(window, 3))
+    assert card.data.isVisible(), "for every token"
+    card.details.setFocus()
+    qtbot.keyClick(card.details, Qt.Key.Key_Space)
+    assert not card.data.isVisible() and not window.settings.verdict_details
+    assert card.details.hasFocus()
+
+
+def test_details_are_open_if_they_were_left_open(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(verdict_details=True)
+    hover(qtbot, window, ghost(window))
+    card = window.verdicts.card
+    qtbot.waitUntil(card.isVisible)
+    assert card.data.isVisible() and not card.details.isVisible(), "a card under the mouse cannot be clicked"
+
+
+def test_alternatives_show_where_they_can_be_chosen_or_with_the_details(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    hover(qtbot, window, ghost(window))
+    card = window.verdicts.card
+    qtbot.waitUntil(card.isVisible)
+    assert card.alternatives == []
+    click(qtbot, window, ghost(window))
+    assert any(button.isEnabled() for button in card.alternatives)
+
+
+def trace_with(rule: Rule, **changes: object) -> tuple[Answer, Round]:
+    """An answer of tiny models that drafted trees, with one round that has several choices."""
+    options = tree_options(rule, **changes)  # type: ignore[arg-type]
+    rounds = tree_rounds(options)
+    made = Answer(options, "builtin-draft", 0.0)
+    made.rounds = list(rounds)
+    return made, next(each for each in rounds if each.rejected and len(each.choices(each.accepted)) > 1)
+
+
+@pytest.mark.parametrize("appearance", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_card_of_shared_noise_draws_the_scores_and_one_of_rejection_the_coins(qtbot: QtBot, appearance: Theme) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    host.resize(900, 900)
+    host.show()
+    card = VerdictCard(host)
+    card.set_look(appearance, 1.0)
+    for rule in ("gumbel", "rejection"):
+        made, round_ = trace_with(rule)
+        verdict = judge(made, Spot(round_.index, True, round_.accepted))
+        assert verdict is not None
+        card.show_verdict(verdict, pinned=True)
+        card.show()
+        assert card.score_chart.isVisible() == (rule == "gumbel") == card.why.text().startswith("A score is")
+        assert card.coin_chart.isVisible() == (rule == "rejection")
+        assert card.sibling_rows.isVisible() and len(card.sibling_rows.siblings) >= len(round_.choices(round_.accepted))
+        chart = card.score_chart if rule == "gumbel" else card.coin_chart
+        image = chart.grab().toImage()
+        colour = QColor(appearance.time_verify if rule == "gumbel" else appearance.text)
+        seen = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+        assert colour.name() in seen, "the target's bars, or the mark of the coin"
+        assert card.accessibleDescription().count("Choice 1") == 1
+
+
+def test_the_longest_bar_is_the_token_that_was_drawn(qtbot: QtBot) -> None:
+    made, round_ = trace_with("gumbel")
+    verdict = judge(made, Spot(round_.index, True, round_.accepted))
+    assert verdict is not None and verdict.draws is not None
+    chart = ScoreChart()
+    qtbot.addWidget(chart)
+    chart.resize(372, 10)
+    chart.show_draws(verdict.draws, CardLook(LIGHT, 1.0))
+    chart.resize(372, chart.height())
+    image = chart.grab().toImage()
+    rows = len(verdict.draws.contenders)
+    pitch = (chart.height() - 18) // rows
+
+    def reach(row: int) -> int:
+        """The right end of the lower bar of a row."""
+        y = 18 + row * pitch + pitch * 2 // 3
+        ground = image.pixelColor(200, 16)
+        return max((x for x in range(96, 278) if image.pixelColor(x, y) != ground), default=0)
+
+    drawn = next(at for at, each in enumerate(verdict.draws.contenders) if each.id == verdict.draws.drawn)
+    scored = [at for at, each in enumerate(verdict.draws.contenders) if each.target is not None and each.target.total is not None]
+    assert max(scored, key=reach) == drawn == 0
+    assert len(scored) > 1
+
+
+def test_a_missing_seed_is_said_instead_of_a_picture(qtbot: QtBot) -> None:
+    made, round_ = trace_with("gumbel")
+    made.options = made.options.replace(seed=None)
+    verdict = judge(made, Spot(round_.index, True, round_.accepted))
+    assert verdict is not None and verdict.draws is None
+    host = QWidget()
+    qtbot.addWidget(host)
+    card = VerdictCard(host)
+    card.show_verdict(verdict, pinned=True)
+    assert "seed of this answer is not recorded" in card.why.text()
+    assert not card.why.isHidden() and card.score_chart.isHidden()

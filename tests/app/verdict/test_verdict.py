@@ -14,9 +14,12 @@ from app.verdict.residual import residual_after
 from app.verdict.verdict import judge, probability, rank_text, tokens_before
 from engine.decode.recording.analysis import Row
 from engine.lens.pieces import Spot
+from engine.lens.token_reasons import percent
 from engine.rounds import theory
 from engine.types import Candidate, DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
+from engine.values.answers import Status
 from tests.app.fakes import make_round
+from tests.trees import tree_round
 
 TOKENS = (" the", " sea", "\n", " a", "!", " old", " lamp", " 7")
 P = np.array([0.30, 0.05, 0.22, 0.15, 0.10, 0.08, 0.06, 0.04], dtype=np.float32)
@@ -78,7 +81,7 @@ GHOST, BEHIND, CORRECTION = Spot(0, False, 0), Spot(0, False, 1), Spot(0, True, 
 def figures(made: Answer, spot: Spot) -> dict[str, str]:
     verdict = judge(made, spot)
     assert verdict is not None
-    return {figure.name: figure.text for figure in verdict.figures}
+    return {figure.name: figure.text for figure in verdict.all_figures}
 
 
 def test_the_residual_is_what_p_has_over_q_normalised() -> None:
@@ -182,7 +185,7 @@ def test_an_unjudged_proposal_with_a_recorded_p_says_what_text_that_follows() ->
     round_ = rejected_round()
     recorded = replace(round_, proposals=(*round_.proposals[:-1], replace(round_.proposals[-1], p=0.25)))
     verdict = judge(answer(recorded), BEHIND)
-    shown = next(figure for figure in verdict.figures if figure.name == "Target p")
+    shown = next(figure for figure in verdict.all_figures if figure.name == "Target p")
     assert (shown.text, shown.note) == ("0.250", "after the proposals before it")
     assert any("p is given the proposals before it: it follows text that was rejected" in words for words in verdict.unknown)
 
@@ -231,7 +234,7 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
     drew = "the same token" if stands else "“·the”"
     assert verdict.decision == f"“·sea” was copied from earlier in the text, not drawn; the target drew {drew}."
     assert "was copied: q is 1" in " ".join(verdict.unknown)
-    assert not re.search("noise|both drew|independently", verdict.text())
+    assert not re.search("same noise|both drew|independently", verdict.text())
 
 
 def test_the_only_token_left_by_a_filter_counts_as_drawn() -> None:
@@ -347,7 +350,7 @@ def test_a_border_says_whether_it_is_a_near_tie(border: float, logits: str | Non
     made.logits = logits
     verdict = judge(made, CORRECTION)
     assert verdict is not None
-    notes = {figure.name: figure.note for figure in verdict.figures}
+    notes = {figure.name: figure.note for figure in verdict.all_figures}
     assert notes["Border"] == ("near-tie with a filter's limit" if near else "from being filtered out")
     assert "Border" not in figures(answer(base), CORRECTION)
 
@@ -359,7 +362,7 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     made.logits = logits
     verdict = judge(made, GHOST)
     assert verdict is not None
-    note = next(figure.note for figure in verdict.figures if figure.name == "Margin")
+    note = next(figure.note for figure in verdict.all_figures if figure.name == "Margin")
     assert note == ("near-tie of the two best scores" if near else "best score minus second best")
 
 
@@ -400,3 +403,132 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
     assert rank_text(4, top) == "4th most likely"
     assert rank_text(7, top) == "not in the top five"
     assert rank_text(7, top[:3]) == "cannot be drawn"
+
+
+@pytest.mark.parametrize(
+    ("rule", "spot", "words"),
+    [
+        ("gumbel", GHOST, "The drafter proposed “sea”. With the same noise the target drew “the”, which takes its place."),
+        ("gumbel", CORRECTION, "The drafter proposed “sea”. With the same noise the target drew “the”, which takes its place."),
+        ("match", GHOST, "The drafter proposed “sea”. With noise of its own the target drew “the”, which takes its place."),
+        (
+            "rejection",
+            CORRECTION,
+            "The drafter proposed “sea”. The target wants it less than the drafter does, so a coin with a chance of 12 % "
+            "decided: it goes. “the” takes its place, drawn from the tokens that the drafter undervalued.",
+        ),
+        (
+            "block",
+            GHOST,
+            "Block judges the proposals of a round together: 0 of 2 were accepted, and “sea” is the first that was not. “the” "
+            "takes its place.",
+        ),
+        ("gumbel", BEHIND, "It came after the rejected “·sea”, so it was never judged."),
+    ],
+)
+def test_a_verdict_begins_with_a_sentence_without_formulas(rule: Rule, spot: Spot, words: str) -> None:
+    verdict = judge(answer(rejected_round(rule)), spot)
+    assert verdict is not None and verdict.headline == words
+    assert verdict.text().startswith(f"“{verdict.token}” {verdict.state}. {words}")
+
+
+def test_the_sentence_fits_what_is_known() -> None:
+    base = rejected_round()
+    first = base.proposals[0]
+    kept = judge(answer(replace(base, proposals=(replace(first, status="accepted", p=0.5, q=0.4),))), GHOST)
+    assert kept is not None and "stays whatever the coin" in kept.headline
+    never = judge(answer(replace(base, proposals=(replace(first, p=0.0), base.proposals[1]))), GHOST)
+    assert never is not None and "gives it no chance here" in never.headline
+    bare = judge(answer(replace(base, proposals=(replace(first, p=None, q=None), base.proposals[1]))), GHOST)
+    assert bare is not None and "a coin decided: it was rejected" in bare.headline
+    greedy = judge(answer(rejected_round("gumbel"), temperature=0), GHOST)
+    assert greedy is not None and "most likely token is “the”, which takes its place" in greedy.headline
+    plain = judge(answer(make_round(0, [], "three")), Spot(0, True, 0))
+    assert plain is not None and plain.headline == "Nothing was proposed in this round: The target drew “three”."
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.0, "0 %"), (1.0, "100 %"), (0.125, "12 %"), (0.004, "0.4 %"), (3e-5, "less than 0.01 %")]
+)
+def test_a_chance_never_reads_0_unless_it_is(share: float, words: str) -> None:
+    assert percent(share) == words
+
+
+def test_p_and_q_are_apart_from_the_other_figures() -> None:
+    verdict = judge(answer(rejected_round()), GHOST)
+    assert verdict is not None
+    assert [figure.name for figure in verdict.shares] == ["Draft q", "Target p"]
+    assert {figure.name for figure in verdict.figures} >= {"p / q", "Coin u"}
+    assert not {figure.name for figure in verdict.shares} & {figure.name for figure in verdict.figures}
+
+
+def tree_answer(*nodes: tuple[int, int, Status], ids: tuple[int, ...], text: int, rule: Rule = "gumbel") -> Answer:
+    """An answer with one tree; `ids` are those of its proposals, `text` that of the target's own token."""
+    made = tree_round(*nodes, rule=rule)
+    proposals = tuple(replace(each, id=token, q=0.3, p=0.1) for each, token in zip(made.proposals, ids, strict=True))
+    emitted = [replace(token, id=proposals[at].id) for at, token in enumerate(made.emitted[:-1])]
+    own = replace(made.emitted[-1], id=text, margin=0.25)
+    return answer(replace(made, proposals=proposals, emitted=(*[replace(each, margin=0.25) for each in emitted], own)))
+
+
+def test_a_tree_says_the_rank_and_the_margin_of_the_targets_token() -> None:
+    made = tree_answer((-1, 1, "accepted"), (0, 0, "rejected"), (-1, 0, "unjudged"), ids=(1, 2, 3), text=9)
+    verdict = judge(made, Spot(0, False, 0))
+    assert verdict is not None
+    assert verdict.headline == (
+        "The drafter proposed 2 tokens for this position. The target drew “a”, the drafter's second choice. Its score was 0.25 "
+        "above the next best."
+    )
+    assert [(each.rank, each.token, each.fate, each.here) for each in verdict.siblings] == [
+        (1, "·c", "not the target's token", False),
+        (2, "·a", "accepted", True),
+    ]
+    assert "Choice 1: “·c”, not the target's token, q 0.300, p 0.100." in verdict.text()
+
+
+def test_the_token_that_was_right_but_not_reached_is_named() -> None:
+    nodes: tuple[tuple[int, int, Status], ...] = (
+        (-1, 0, "accepted"),
+        (0, 0, "rejected"),
+        (0, 1, "unjudged"),
+        (-1, 1, "unjudged"),
+        (3, 0, "unjudged"),
+    )
+    made = tree_answer(*nodes, ids=(1, 2, 3, 4, 9), text=9)
+    for spot in (Spot(0, False, 1), Spot(0, False, 2), Spot(0, True, 1)):
+        verdict = judge(made, spot)
+        assert verdict is not None
+        assert verdict.siblings[-1].fate == "right, but not reached: it followed “·d”"
+        assert [each.rank for each in verdict.siblings[:-1]] == [1, 2]
+    other = judge(tree_answer(*nodes, ids=(1, 2, 3, 4, 5), text=9), Spot(0, True, 1))
+    assert other is not None and not any("right" in each.fate for each in other.siblings)
+    first = judge(made, Spot(0, False, 0))
+    assert first is not None and len(first.siblings) == 2
+    branch = judge(made, Spot(0, False, 4))
+    assert branch is not None and {each.fate for each in branch.siblings} == set(), "an only choice on its branch"
+
+
+def test_choices_that_rejection_did_not_try_are_not_called_rejected() -> None:
+    made = tree_answer((-1, 0, "accepted"), (-1, 1, "unjudged"), ids=(1, 2), text=9, rule="rejection")
+    verdict = judge(made, Spot(0, False, 0))
+    assert verdict is not None
+    assert [each.fate for each in verdict.siblings] == ["accepted", "not tried"]
+
+
+def test_a_chain_has_no_list_of_choices() -> None:
+    for spot in (GHOST, BEHIND, CORRECTION):
+        verdict = judge(answer(rejected_round()), spot)
+        assert verdict is not None and verdict.siblings == ()
+
+
+def test_scores_are_read_out() -> None:
+    verdict = next(
+        each
+        for each in (judge(answer(replace(rejected_round("gumbel"), position=place)), GHOST) for place in range(300))
+        if each is not None and each.draws is not None and each.draws.drafted == 1
+    )
+    assert verdict.draws is not None and verdict.draws.drawn == 0
+    said = verdict.text()
+    assert "drafter and target get the same noise" in said
+    target = next(each.target for each in verdict.draws.contenders if each.id == 0)
+    assert target is not None and target.total is not None and f"= {target.total:.2f} (drawn)" in said
