@@ -20,17 +20,17 @@ Tokens = tuple[tuple[str, Kind], ...]
 
 def draft_strip(round_: Round) -> Tokens:
     """Returns the text and kind of the proposals that were not accepted, in the order of the record, the rejected one first. Of a
-    tree, only the choices for the position that ended the path; "+3" stands for the others."""
+    tree, only the choices for the position that ended the path; "+3 not reached" stands for the others."""
     ghosts = [each for each in round_.proposals if each.status != "accepted"]
     if round_.is_tree:
         ghosts = [*round_.choices(round_.accepted)] or ghosts
-    shown = [(visible(each.text, each.bytes, within_text=True).strip() or "·", _kind(each.status)) for each in ghosts[:MOST]]
-    others = sum(each.status != "accepted" for each in round_.proposals) - len(shown)
-    return (*shown, *([(f"+{others}", _kind("unjudged"))] if others else []))
-
-
-def _kind(status: str) -> Kind:
-    return "rejected" if status == "rejected" else "unjudged"
+    shown: list[tuple[str, Kind]] = [
+        (visible(each.text, each.bytes, within_text=True).strip() or "·", "rejected" if each.status == "rejected" else "unjudged")
+        for each in ghosts[:MOST]
+    ]
+    if others := sum(each.status != "accepted" for each in round_.proposals) - len(shown):
+        shown.append((f"+{others}{' not reached' * round_.is_tree}", "unjudged"))
+    return tuple(shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,6 +257,7 @@ class VerdictCard(QFrame):
         )
         self._scroll = scrolling(self._body)
         in_column(self._scroll, margins=(1 + BEYOND_CORNERS,) * 4, parent=self)
+        QWidget.setTabOrder(self.details, self.close_button)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
@@ -427,12 +428,15 @@ class VerdictCard(QFrame):
         (first or self).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Scrolls a card taller than its window with the arrow and page keys, also if it has no alternatives."""
+        """Scrolls a card taller than its window with the arrow and page keys, also if it has no alternatives. Enter opens and
+        folds the details."""
         bar, key = self._scroll.verticalScrollBar(), Qt.Key(event.key())
         by = {Qt.Key.Key_Up: -bar.singleStep(), Qt.Key.Key_Down: bar.singleStep()}
         by |= {Qt.Key.Key_PageUp: -bar.pageStep(), Qt.Key.Key_PageDown: bar.pageStep()}
         if key in by:
             bar.setValue(bar.value() + by[key])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.isAutoRepeat():
+            self.details.toggle()
         else:
             super().keyPressEvent(event)
 

@@ -693,3 +693,23 @@ def test_a_missing_seed_is_said_instead_of_a_picture(qtbot: QtBot) -> None:
     card.show_verdict(verdict, pinned=True)
     assert "seed of this answer is not recorded" in card.why.text()
     assert not card.why.isHidden() and card.score_chart.isHidden()
+
+
+def test_enter_pins_the_card_and_again_opens_its_details(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 3
+    window.send("Another one.")  # while it runs, no alternative can be chosen
+    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 3)
+    window.transcript.setFocus()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
+    card = window.verdicts.card
+    assert card.hasFocus() and not card.data.isVisible()
+    qtbot.keyClick(card, Qt.Key.Key_Return)
+    assert card.data.isVisible()
+    qtbot.keyClick(card, Qt.Key.Key_Tab)
+    assert card.details.hasFocus()
+    qtbot.keyClick(card.details, Qt.Key.Key_Return)
+    assert not card.data.isVisible()
+    engine.pause_after = None
+    wait_for_answer(qtbot, window)

@@ -143,7 +143,7 @@ def test_f2_elsewhere_renames_the_shown_chat(qtbot: QtBot, window: Window) -> No
     question.accept()
     window.chat.preferences.set(sidebar=True)
     qtbot.waitUntil(lambda: "Supper" in titles(window))
-    assert window.ghosts == "all", "the ghosts have a key of their own"
+    assert window.ghosts == "above", "the ghosts have a key of their own"
 
 
 def test_f2_in_the_list_renames_the_focused_chat_in_place(qtbot: QtBot, window: Window, home: Path) -> None:

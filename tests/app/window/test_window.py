@@ -181,7 +181,7 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     window.resize(1000, 700)
     window.close()
     kept = json.loads(path.read_text())
-    assert (kept["gamma"], kept["ghosts"], kept["appearance"], kept["geometry"][2:]) == (6, "none", "light", [1000, 700])
+    assert (kept["gamma"], kept["ghosts"], kept["appearance"], kept["geometry"][2:]) == (6, "rejected", "light", [1000, 700])
 
 
 def test_a_window_that_is_closed_in_full_screen_opens_in_its_own_size(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
