@@ -500,7 +500,7 @@ def paint_ghosts(painter: QPainter, flow: Flow, chunk: Chunk, style: Style) -> N
     for ghost in ghosts:
         draw_text(painter, colour, QPointF(ghost.rect.left(), ghost.baseline), ghost.text)
         middle = ghost.baseline - metrics.xHeight() / 2
-        painter.setPen(QPen(faded(colour, 150), 1))  # thinner than the font's own, which hides small letters
+        painter.setPen(QPen(faded(colour, 125), 1))  # thinner than the font's own, which hides small letters
         painter.drawLine(QPointF(ghost.rect.left() - 1, middle), QPointF(ghost.rect.right() + 1, middle))
 
 

@@ -64,6 +64,8 @@ GHOST_SIZE = 0.72
 """Size of a ghost above the text, relative to the text."""
 UNDERLINE = 3.0
 """Pixels below a line for the marks under its letters, if the rest of its free height is above it."""
+SMALLEST_GHOST = 10
+"""Smallest size of a ghost above the text, in pixels; smaller letters cannot be read behind their line."""
 GHOST_GAP = 5.0
 """Minimum distance between two ghosts above a line, in pixels."""
 GHOST_SINK = 0.14
@@ -369,7 +371,7 @@ class Flow:
     def ghost_font(self, chunk: Chunk) -> QFont:
         """Returns the font of the ghosts above the text of a chunk."""
         font = self.style.code if chunk.line_format.kind in ("code", "fence", "table") else self.style.text
-        return sized(font, max(9, font.pixelSize() * GHOST_SIZE))
+        return sized(font, max(SMALLEST_GHOST, font.pixelSize() * GHOST_SIZE))
 
     def ghosts_above(self, chunk: Chunk) -> list[GhostAbove]:
         """Returns the ghosts above the lines of a chunk, each where the token begins that replaced it.

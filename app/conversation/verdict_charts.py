@@ -233,7 +233,7 @@ class SiblingRows(PaintedRows):
                 )
             first = QRectF(look.px(6), row.top() + look.px(1), row.width(), look.px(16))
             painter.setFont(small)
-            draw_text_in(painter, theme.faint, first, LEFT | MIDDLE, f"{sibling.rank}.")
+            draw_text_in(painter, theme.faint, first, LEFT | MIDDLE, f"{sibling.rank}." if sibling.rank else "–")
             ink = theme.accepted if sibling.fate == "accepted" else theme.text if sibling.here or right else theme.dim
             self._token(painter, QRectF(look.px(24), first.top(), left - look.px(32), first.height()), sibling.token, ink)
             painter.setFont(small)

@@ -229,7 +229,7 @@ class Sibling:
     """One choice for the position of a tree's token.
 
     Attributes:
-        rank: 1 for the drafter's first choice. fate: what became of it, in words.
+        rank: 1 for the drafter's first choice; 0 for a token on another branch. fate: what became of it, in words.
         q, p: its probabilities; None if not recorded. here: whether the card is about it.
     """
 
@@ -244,7 +244,8 @@ class Sibling:
     def words(self) -> str:
         """The choice in one sentence."""
         shares = [f"{name} {probability(value)}" for name, value in (("q", self.q), ("p", self.p)) if value is not None]
-        return f"Choice {self.rank}: “{self.token}”, {', '.join([self.fate, *shares])}."
+        which = f"Choice {self.rank}" if self.rank else "On another branch"
+        return f"{which}: “{self.token}”, {', '.join([self.fate, *shares])}."
 
 
 def siblings_of(round_: Round, spot: Spot) -> tuple[Sibling, ...]:
@@ -269,7 +270,7 @@ def siblings_of(round_: Round, spot: Spot) -> tuple[Sibling, ...]:
         for at, each in sorted(indexed, key=lambda entry: entry[1].rank)
     ]
     found += [
-        Sibling(each.rank + 1, visible(each.text, each.bytes), _elsewhere(round_, each), each.q, each.p, False)
+        Sibling(0, visible(each.text, each.bytes), _elsewhere(round_, each), each.q, each.p, False)
         for at, each in enumerate(round_.proposals)
         if each.id == missed and each.parent != parent and round_.depths[at] == place + 1 and each.status == "unjudged"
     ]

@@ -16,8 +16,8 @@ from engine.lens.token_reasons import was_copied
 from engine.noise import reference
 from engine.types import INVARIANT_RULES, Candidate, Round
 
-SHOWN = 4
-"""Maximum number of candidates, besides the two that were drawn."""
+SHOWN = 2
+"""Number of best candidates of each side."""
 COMPLETE = 5
 """A round records this many candidates of a distribution; if there are fewer, no other token can be drawn."""
 TIE = 1e-4
@@ -122,7 +122,7 @@ def draws_at(round_: Round, spot: Spot, seed: int | None, greedy: bool) -> Draws
     if by_target[0].id != emitted.id and best - _total(_of(found, emitted.id).target) > TIE:
         return "The recorded figures do not reproduce this draw, so it is not shown."
     drafted = None if first_choice is None or not draft else first_choice.id
-    chosen = {emitted.id, drafted} | {each.id for each in (*by_target[: SHOWN // 2 + 1], *by_draft[: SHOWN // 2 + 1])}
+    chosen = {emitted.id, drafted} | {each.id for each in (*by_target[:SHOWN], *by_draft[:SHOWN])}
     order = sorted(
         (each for each in by_target if each.id in chosen), key=lambda each: (each.id != emitted.id, each.id != drafted)
     )
