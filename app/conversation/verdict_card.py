@@ -206,7 +206,8 @@ class VerdictCard(QFrame):
         self.score_chart, self.coin_chart, self.sibling_rows = ScoreChart(), CoinChart(), SiblingRows()
         self.headline, self.why = _label("Headline", True), _label("Why", True)
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
-        self.why_title, self.siblings_title = _label("Section"), _label("Section")
+        self.why_title, self.siblings_title, self.shares_title = (_label("Section") for _ in range(3))
+        self.shares_title.setText("Probability of this token here")
         self.why_title.setText("Why this token")
         self.siblings_title.setText("The drafter's choices for this position")
         beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
@@ -230,7 +231,8 @@ class VerdictCard(QFrame):
         in_column(
             in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
             self.headline,
-            4,
+            2,
+            self.shares_title,
             self.share_rows,
             self.siblings_title,
             self.sibling_rows,
@@ -317,6 +319,7 @@ class VerdictCard(QFrame):
         self.details.setIcon(icon("chevron" if opened else "chevron-right", look.theme.dim))
         explains = verdict.draws is not None or bool(verdict.coins)
         optional: tuple[tuple[QWidget, bool], ...] = (
+            (self.shares_title, bool(verdict.shares)),
             (self.siblings_title, bool(verdict.siblings)),
             (self.why_title, explains),
             (self.why, explains or bool(verdict.no_draws)),

@@ -53,8 +53,8 @@ class StatusStrip(QWidget):
         following = GHOST_STEPS[(GHOST_STEPS.index(shown) + 1) % len(GHOST_STEPS)]
         self.ghosts.setText(_ghosts_label(shown))
         self.ghosts.setAccessibleName(_ghosts_label(shown))
-        self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]} in the text. Press for: {following}.")
-        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {following} ({native_keys('Ctrl+G')})</p>")
+        self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]}. Press for: {following}.")
+        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]}. Click for: {following} ({native_keys('Ctrl+G')})</p>")
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     @Slot()

@@ -16,7 +16,7 @@ from app.conversation.chunks import lines_of
 from app.conversation.letter_formats import Style
 from app.look import theme as themes
 from app.session.session import Answer
-from engine.lens.pieces import Ghosts
+from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import DecodingOptions, Round, Rule
 from tests.app.fakes import STORY, make_round, story_rounds
 
@@ -59,7 +59,7 @@ def test_each_change_has_a_divider_and_the_first_to_leave_the_seeds_text_says_so
     assert words(block_of(story_rounds())) == []
 
 
-@pytest.mark.parametrize("ghosts", ["none", "rejected", "all"])
+@pytest.mark.parametrize("ghosts", GHOST_STEPS)
 @pytest.mark.parametrize("first", [1, 5, 9, 16])
 def test_it_stands_where_the_first_token_of_the_new_rule_begins(qapp: object, first: int, ghosts: Ghosts) -> None:
     rounds = switched(story_rounds(STORY * 2), (first, "match"))

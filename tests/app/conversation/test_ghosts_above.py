@@ -12,6 +12,7 @@ from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
+from app.compare.column_text import TextBlock
 from app.conversation.chunks import GhostAbove, lines_of, x_of
 from app.conversation.draft_strip import draft_strip
 from app.conversation.find import find
@@ -22,8 +23,10 @@ from app.conversation.token_boxes import fragments_of, spot_at
 from app.look import theme as themes
 from app.session.answer_pieces import AnswerPieces
 from app.session.cursor import Place
+from app.session.session import Answer
 from app.session.settings import Settings
 from engine.lens.pieces import Piece, Spot
+from engine.types import DecodingOptions
 from tests.app.conversation.markdown_texts import RICH
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -250,3 +253,19 @@ def test_a_ghost_without_a_replacement_stands_at_the_end(qtbot: QtBot) -> None:
     ((ghost, area),) = ghosts(made)
     (box,) = fragments_of(made, Spot(0, False, 0), Spot(0, False, 0))
     assert ghost.text == "upon" and area.left() >= box.rect.right() - 1
+
+
+def test_the_button_says_where_rejected_proposals_are(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    assert "Rejected proposals above the text. Click for: rejected" in window.status.ghosts.toolTip()
+
+
+def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
+    style = Style(themes.DARK, themes.reading_font(1), themes.mono_font(1))
+    answer = Answer(DecodingOptions(), "head", 0.0)
+    for round_ in story_rounds():
+        answer.rounds.append(round_)
+        answer.text.add(round_)
+    block = TextBlock(style, 300, answer, "above")
+    assert block.flow.text_between(0, block.flow.length, keep_ghosts=True) == STORY
+    assert len(list(ghosts(block.flow))) == sum(round_.rejected for round_ in answer.rounds)
