@@ -269,3 +269,20 @@ def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
     block = TextBlock(style, 300, answer, "above")
     assert block.flow.text_between(0, block.flow.length, keep_ghosts=True) == STORY
     assert len(list(ghosts(block.flow))) == sum(round_.rejected for round_ in answer.rounds)
+
+
+def test_choices_of_a_tree_unfold_above_the_token_pointed_at_by_key(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window([SECOND_CHOICE, replace(TO_A_LEAF, finish="eos")])
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.transcript.setFocus()
+    seen: dict[int, list[str]] = {}
+    for _ in range(5):
+        qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+        place = window.cursor_place.place
+        assert place is not None
+        strip = window.transcript.pointing._rest_of_draft(place)
+        assert strip is not None, "in both rounds something was not judged"
+        assert window.transcript.viewport().rect().contains(strip.rect.toAlignedRect())
+        seen[place.round] = [text for _, text, _ in strip.tokens]
+    assert seen == {0: ["b", "d", "+3 not reached"], 1: ["b", "c"]}
