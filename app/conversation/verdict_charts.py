@@ -134,6 +134,7 @@ class ScoreChart(PaintedRows):
             return
 
         def x(value: float) -> float:
+            """Converts a score to a position."""
             return area.left() + (value - span[0]) / (span[1] - span[0]) * area.width()
 
         colour = look.colour_of(side)
