@@ -85,7 +85,7 @@ gpu-check: setup model ## ten minutes on this machine's GPU (Metal or CUDA), and
 parcel: setup model ## pack what gpu-check needs on a Linux machine without a network (ARGS="--backend cpu" to rehearse)
 	@$(PY) packaging/parcel.py $(ARGS)
 
-.PHONY: deb app bare-machine docs pictures gpu-check parcel
+.PHONY: deb app bare-machine demonstration docs pictures gpu-check parcel
 
 deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
 	@bash packaging/linux/build_deb.sh
@@ -100,6 +100,9 @@ docs: setup model ## build the documentation in dist/docs, with pictures and num
 
 pictures: setup model ## paint the pictures of README and of the documentation anew, with real answers; look at them
 	@$(PY) packaging/build_docs.py --pictures
+
+demonstration: setup model ## record the comparison that the first screen's demonstration shows (assets/demonstration)
+	@$(PY) packaging/record_demonstration.py
 
 bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=deb, uv, pipx or checkout; `make deb` first)
 	@bash packaging/bare_machine.sh $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from html import escape
 
 from PySide6.QtCore import QRect, Qt, Signal, Slot
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QStackedWidget, QWidg
 from app.compare.column_text import CompareText, mark_colour
 from app.compare.comparison import LETTERS, Column, ColumnSetup, Comparison, Kind, Relation
 from app.compare.controls import ColumnControls
+from app.compare.findings import paired_of
 from app.compare.round_strip import RoundStrip
 from app.compare.sample_chart import SampleChart
 from app.compare.sample_tally import SampleTally
@@ -21,9 +23,12 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import token_at
+from app.session.token_navigation import spot_of, token_at
 from app.verdict.verdict import Verdict, judge
+from engine.lens.pieces import visible
+from engine.lens.rule_comparison import PairedAcceptance, share
 from engine.lens.shared_wording import FINISH_WORDS
+from engine.types import EXPECTED_RULES, Rule
 from engine.values.wording import amount, noun
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
@@ -166,12 +171,16 @@ class CompareColumn(QFrame):
         self.text.words = waiting_words(answer)
         own, by_rule = comparison.divergence_of(self.index), bool(comparison.setup.rules)
         self.text.set_mark(comparison.divergence if own is None and not by_rule else own, self._kind(comparison))
+        self.text.reveal_rejected(comparison.divergence if own is None else own)
         self.text.sync()
         self.strip.set_range(seconds, cells)
         self.strip.touch()
-        self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
-        if by_rule:  # the band above the columns shows it
+        if by_rule:  # the band above the columns shows the rest
+            self._show_figures(figures_of(answer, comparison.speed_up(self.index), acceptance=()))
             return
+        rules = comparison.setup.contrasted
+        acceptance = [expected_acceptance(self.run.setup.rule, paired_of(comparison))] if rules else None
+        self._show_figures(figures_of(answer, comparison.speed_up(self.index), acceptance))
         relation = comparison.relation(self.index)
         others = comparison.letters_compared_with(self.index) if relation is None and answer.tally.rounds else ""
         verb = "are" if " " in others else "is"
@@ -207,12 +216,25 @@ class CompareColumn(QFrame):
             self.verdict.setToolTip("")
             return
         figures = ", ".join(f"{figure.name} {figure.text}" for figure in found.figures if figure.side)
-        token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, self._verdict_width - 20)}”"
-        rest = self._fitting(token, f"{found.state}, {figures}. {found.decision}")
+        before = self._rejected_before(place)
+        room = self._verdict_width - 20 - self._bold.horizontalAdvance(before)
+        token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, max(40, room))}”"
+        rest = self._fitting(f"{before} {token}".strip(), f"{found.state}, {figures}. {found.decision}")
+        struck = f'<s style="color:{self.theme.rejected}">{escape(before)}</s> ' if before else ""
         bold = f'<span style="color:{self.theme.text}; font-weight:600">{escape(token)}</span>'
-        self.verdict.setText(f"{bold} {escape(rest)}")
+        self.verdict.setText(f"{struck}{bold} {escape(rest)}")
         self.verdict.setToolTip(f"<pre>{escape(found.text())}</pre>")
         self.verdict.setAccessibleDescription(found.brief)
+
+    def _rejected_before(self, place: Place | None) -> str:
+        """Returns the rejected proposals in whose place the token at a place came, shortened; empty if there are none."""
+        spot = None if self.run is None or place is None else spot_of(place, self.run.answer)
+        if self.run is None or spot is None or not spot.own:
+            return ""
+        position = self.run.position_of(spot)
+        rejected = () if position is None else self.run.rejected_at(position).values()
+        words = " ".join(f"“{visible(proposal.text, proposal.bytes, within_text=True)}”" for proposal in rejected)
+        return self._bold.elidedText(words, Qt.TextElideMode.ElideRight, self._verdict_width // 2)
 
     @property
     def _bold(self) -> QFontMetrics:
@@ -324,20 +346,41 @@ def waiting_words(answer: Answer) -> str:
     return "Waiting for its turn." if answer.running else "The answer is empty."
 
 
-def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
-    """Returns the figures of an answer as (value, name) pairs; none before the first round."""
+Figure = tuple[str, str]
+"""Value and name of a figure."""
+
+
+def figures_of(answer: Answer, speed_up: float | None, acceptance: Sequence[Figure] | None = None) -> list[Figure]:
+    """Returns the figures of an answer; none before the first round.
+
+    Args:
+        acceptance: figures shown instead of alpha and tau where rules are contrasted. Measured on different texts, those of two
+            columns differ by chance more than by the rule.
+    """
     summary = answer.tally.summary
     if not summary.rounds:
         return []
     figures = [(number(answer.tokens_per_second, 1), "tokens/s")]
     if speed_up is not None:
         figures.append((f"{speed_up:.2f}×", "plain"))
-    if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
-        figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
-    figures.append((number(summary.tau), "tau"))
+    if acceptance is not None:
+        figures += acceptance
+    else:
+        if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
+            figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
+        figures.append((number(summary.tau), "tau"))
     ending = f", {FINISH_WORDS[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
     figures.append((f"{summary.emitted:,}", f"{noun(summary.emitted, 'token')}{ending}"))
     return figures
+
+
+def expected_acceptance(rule: Rule, paired: PairedAcceptance | None) -> Figure:
+    """Returns the acceptance that a rule is expected to have at the positions of all columns."""
+    if rule not in EXPECTED_RULES:
+        return "–", "no expectation: judges jointly"
+    if paired is None or paired.has_too_few_blocks:
+        return "–", "expected acceptance"
+    return share(paired.expected[rule]), "expected acceptance, same positions"
 
 
 def relation_words(relation: Relation) -> str:

@@ -28,8 +28,9 @@ from app.look import theme as themes
 from app.look.marks import faded
 from app.look.theme import Theme
 from app.session.cursor import Cursor
-from app.session.session import Session
+from app.session.session import Answer, Session
 from app.session.token_navigation import place_of
+from engine.lens.pieces import Ghosts, Kind, Piece, Spot
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -71,9 +72,20 @@ class TextBlock(AnswerBlock):
     """An answer without the lines above and below it, whose content the column shows elsewhere.
 
     Columns are compared token by token, so the text is not laid out as Markdown.
+
+    Attributes:
+        revealed: proposals that are in the text whatever the ghost setting: those rejected where the texts diverge.
     """
 
     markdown = False
+
+    def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts, revealed: frozenset[Spot]) -> None:
+        self.revealed = revealed
+        super().__init__(style, width, answer, ghosts)
+
+    def shows(self, piece: Piece, hidden: frozenset[Kind]) -> bool:
+        """Returns whether a piece is in the text."""
+        return piece.spot in self.revealed or super().shows(piece, hidden)
 
     @property
     def fold(self) -> float:
@@ -114,6 +126,7 @@ class CompareText(AnswerView):
         self.words = ""
         self._block: TextBlock | None = None
         self._mark: tuple[int, Difference] | None = None
+        self._revealed: frozenset[Spot] = frozenset()
         self._moving = False
         self.pointing = TokenPointer(self, cursor, self)
         self.thought = ThoughtButton(self.viewport())
@@ -132,7 +145,7 @@ class CompareText(AnswerView):
         self.session = Session() if run is None else run.session
         if run is not None:
             run.answer.shows_thought = False
-        self._mark, self.following = None, True
+        self._mark, self._revealed, self.following = None, frozenset(), True
         self.rebuild()
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -153,9 +166,19 @@ class CompareText(AnswerView):
                 self._unfold(position)
             self.viewport().update()
 
+    def reveal_rejected(self, position: int | None) -> None:
+        """Shows the rejected proposals for a position of the answer, and hides those shown before."""
+        found = self.run.rejected_at(position) if self.run is not None and position is not None else ()
+        revealed = frozenset(found)
+        if revealed != self._revealed:
+            self._revealed = revealed
+            self.rebuild()
+
     def rebuild(self) -> None:
         """Lays out everything again, for another width or style."""
-        self._block = None if self.run is None else TextBlock(self._style, self.column.width(), self.run.answer, self.ghosts)
+        self._block = None
+        if self.run is not None:
+            self._block = TextBlock(self._style, self.column.width(), self.run.answer, self.ghosts, self._revealed)
         self.sync()
         self.viewport().update()  # repaints all: `sync` repaints only what is new
 

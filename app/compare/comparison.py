@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.look.wording import RULE_TITLES, drafter_title, target_title
+from app.replay.player import Replay
 from app.session.session import Answer, Session
 from engine.lens.pieces import Spot
 from engine.rounds import near_ties
-from engine.rounds.trace import PlainRun
+from engine.rounds.trace import PlainRun, Trace
 from engine.types import (
     FILTERS,
     INVARIANT_RULES,
@@ -24,6 +25,7 @@ from engine.types import (
     Event,
     Gamma,
     Message,
+    Proposal,
     Request,
     Round,
     RoundFinished,
@@ -94,6 +96,15 @@ class Setup:
         drafted = all(column.drafter != NO_DRAFTER for column in self.columns)
         paired = len(found) > 1 and all(indices[-1] - indices[0] == len(indices) - 1 > 0 for indices in found.values())
         return tuple(found.items()) if alike and drafted and paired else ()
+
+    @property
+    def contrasted(self) -> tuple[Rule, ...]:
+        """The rules of the columns with a drafter if there are several, and all columns have one prompt and one temperature, so
+        that their acceptance can be compared at the same positions. Otherwise empty."""
+        drafted = [column for column in self.columns if column.drafter != NO_DRAFTER]
+        rules = tuple(dict.fromkeys(column.rule for column in drafted))
+        alike = len({(self.prompt_of(column), column.temperature) for column in drafted}) == 1
+        return rules if alike and len(rules) > 1 else ()
 
     def prompt_of(self, column: ColumnSetup) -> str:
         """Returns the column's own prompt if columns have their own, else the shared one."""
@@ -171,6 +182,26 @@ class Column:
             if proposal.status != "accepted":
                 self._positions[Spot(round_.index, False, at)] = first + depth - 1
 
+    def read(self, trace: Trace) -> None:
+        """Fills the column with a recorded answer."""
+        replay = Replay(self.session, trace)
+        self.session.show_replay(replay.turns[-1:])
+        replay.show(len(trace.rounds))
+        for round_ in trace.rounds:
+            self.add(round_)
+
+    def rejected_at(self, position: int) -> dict[Spot, Proposal]:
+        """Returns the rejected proposals for a position of the answer, in the order of the record."""
+        if position >= len(self.spots):
+            return {}
+        round_ = self.answer.rounds[self.spots[position].round]
+        spots = {Spot(round_.index, False, at): proposal for at, proposal in enumerate(round_.proposals)}
+        return {
+            spot: proposal
+            for spot, proposal in spots.items()
+            if proposal.status == "rejected" and self._positions.get(spot) == position
+        }
+
     @property
     def usual_proposals(self) -> int:
         """The number of proposals that at most 5 % of the rounds exceed; unlike the maximum, it ignores single long rounds."""
@@ -226,6 +257,15 @@ class Comparison:
             self.columns.append(Column(column, session))
         self._agree = [0] * len(self.columns)
         self._others = [self._other(index) for index in range(len(self.columns))]
+
+    @classmethod
+    def recorded(cls, setup: Setup, requests: Sequence[Request], traces: Sequence[Trace]) -> Comparison:
+        """Returns a comparison with recorded answers, one for each column."""
+        comparison = cls(setup, requests)
+        for index, (column, trace) in enumerate(zip(comparison.columns, traces, strict=True)):
+            column.read(trace)
+            comparison._advance(index)
+        return comparison
 
     def started(self, runs: Sequence[int]) -> None:
         """Records the run ids after the engine accepted the requests."""

@@ -31,6 +31,8 @@ from engine.values.ranges import Range
 PROMPT_LINES = 2
 NARROW_BAR = 860
 """Width of the window below which the shared controls get their own row below the buttons."""
+TITLE_BAR = 1120
+"""Width of the window from which the title has room beside the shared controls."""
 NARROW = 360
 """Width of a column below which its lists are shown without labels."""
 
@@ -152,6 +154,7 @@ class CompareBar(QWidget):
     def _make_room(self) -> None:
         """Moves the shared controls to rows of their own in a narrow window."""
         narrow = self.width() < NARROW_BAR * self._scale
+        self.title.setVisible(narrow or self.width() >= TITLE_BAR * self._scale)
         if narrow != self._narrow:
             self._narrow = narrow
             before = self._row if narrow else self._column
@@ -204,8 +207,9 @@ class CompareBar(QWidget):
         """Shows in the empty field which seed was drawn last."""
         self.seed.show_last(seed)
 
-    def set_state(self, running: bool, may_start: bool, may_add: bool, may_export: bool) -> None:
-        """Enables the controls that can be used now."""
+    def set_state(self, running: bool, may_start: bool, may_add: bool, may_export: bool, recorded: bool = False) -> None:
+        """Enables the controls that can be used now. `recorded`: a recorded result is shown."""
+        self.start.setText("Run it live" if recorded else "Start")
         if running and self.start.hasFocus():
             self.stop.show()
             self.stop.setFocus()

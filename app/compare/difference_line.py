@@ -9,18 +9,14 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
-from app.compare.findings import CONTRARY, agreement_words, conclusion, rule_findings
+from app.compare.findings import agreement_words, conclusion, contrary_words, rule_findings
 from app.look.command import native_keys
 from app.look.widgets import named, push_button
 from engine.lens.pieces import visible
 from engine.rounds import near_ties
 
-LONGEST = (
-    "Gumbel kept the text when the drafter changed; Rejection did not. At the same positions, theory predicts that Rejection "
-    "accepts .02 more with Trained head (between .02 and .03) and .03 more with Small draft model (between .02 and .04). "
-    + CONTRARY
-)
-"""A conclusion of about the greatest length; its height is reserved."""
+LONGEST_HEADLINE = "Gumbel kept the text when the drafter changed; Rejection did not."
+"""A headline of about the greatest length; its height is reserved beside the words."""
 
 
 class DifferenceLine(QFrame):
@@ -106,10 +102,11 @@ def difference_words(comparison: Comparison) -> str:
 
 
 def result_sentences(comparison: Comparison) -> tuple[str, ...]:
-    """Returns the findings of a comparison, a sentence or two each, as its page words them."""
+    """Returns the findings of a comparison for exports, a sentence or two each."""
     findings = rule_findings(comparison)
     if findings:
-        return tuple(filter(None, (*(finding.words for finding in findings), *conclusion(comparison))))
+        sentences = (*(finding.words for finding in findings), *conclusion(comparison), contrary_words(comparison))
+        return tuple(filter(None, sentences))
     relations = (comparison.relation(index) for index in range(len(comparison.columns)))
     parted = difference_words(comparison)
     whys = dict.fromkeys(relation.words for relation in relations if parted and relation is not None and relation.words)

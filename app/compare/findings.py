@@ -1,60 +1,151 @@
-"""The finding of a comparison of rules, in words: which rule keeps its text when the drafter changes, and which accepts more.
+"""The findings of a comparison of rules, in figures and words: which rule keeps its text when the drafter changes, and which
+accepts more. No Qt.
 
-Every figure in a sentence is the one shown beside it, so they cannot contradict each other. No Qt.
+Acceptance is compared at the same positions, as a paired difference: shares measured on different texts differ more by chance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
+from app.compare.comparison import LETTERS, Comparison, Kind, Setup
 from app.look.wording import RULE_TITLES
-from engine.types import Rule
+from engine.lens.rule_comparison import BLOCK, MIN_ROUNDS, Interval, PairedAcceptance, paired_acceptance, share
+from engine.types import EXPECTED_RULES, INVARIANT_RULES, ExpectedRule, Rule
 from engine.values.wording import amount
 
 MISSING = "Some answers are missing, so nothing can be concluded."
+CONTRARY = "The alphas below were measured on different texts, where chance alone moves them by more than that."
+"""Explains why two measured shares may suggest the opposite."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFigure:
+    """A figure about a rule, and the caption below it."""
+
+    value: str
+    caption: str
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """The outcome for the text under one rule.
+    """The outcome under one rule.
 
     Attributes:
         columns: indices of the columns with this rule.
         kind: as in `Relation`; the most serious of several.
-        words: a sentence.
+        words: a sentence on the text.
+        figures: the text with another drafter, the acceptance and the speed.
     """
 
     rule: Rule
     columns: tuple[int, ...]
     kind: Kind
     words: str
+    figures: tuple[RuleFigure, ...]
 
 
 def rule_findings(comparison: Comparison) -> tuple[RuleFinding, ...]:
     """Returns one finding per rule if the comparison contrasts rules across drafters; otherwise none."""
-    return tuple(_finding(comparison, rule, columns) for rule, columns in comparison.setup.rules)
+    paired = paired_of(comparison)
+    return tuple(_finding(comparison, rule, columns, paired) for rule, columns in comparison.setup.rules)
 
 
-def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> RuleFinding:
+def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...], paired: PairedAcceptance | None) -> RuleFinding:
+    kind, text, words = _text(comparison, columns)
+    figures = (text, acceptance_figure(rule, paired), _speed(comparison, columns))
+    return RuleFinding(rule, columns, kind, f"{RULE_TITLES[rule]}: {words}", figures)
+
+
+def _text(comparison: Comparison, columns: tuple[int, ...]) -> tuple[Kind, RuleFigure, str]:
+    """Returns what became of the text when the drafter changed: its kind, a figure and a sentence."""
     relations = [relation for index in columns if (relation := comparison.relation(index)) is not None]
-    title = RULE_TITLES[rule]
     order: tuple[Kind, ...] = ("failed", "unexpected", "near-tie", "expected", "waiting", "same")
     kind = min((relation.kind for relation in relations), key=order.index)
     if any(comparison.columns[index].failed for index in columns):
-        return RuleFinding(rule, columns, "failed", f"{title}: an answer is missing.")
+        return "failed", RuleFigure("–", "an answer is missing"), "an answer is missing."
     if kind == "waiting":
-        return RuleFinding(rule, columns, kind, f"{title}: waiting for the first tokens.")
+        return kind, RuleFigure("–", "text with another drafter"), "waiting for the first tokens."
     if kind == "same":
         tokens = min(relation.same for relation in relations)
-        ended = all(relation.complete for relation in relations)
-        whole = f"Same text with {_both(columns)} drafters"
-        words = f"{whole}: {tokens:,} of {amount(tokens, 'token')}." if ended else f"{whole} so far: {amount(tokens, 'token')}."
-        return RuleFinding(rule, columns, kind, f"{title}: {words[0].lower()}{words[1:]}")
+        if all(relation.complete for relation in relations):
+            counted = f"{tokens:,} of {amount(tokens, 'token')}"
+            figure = RuleFigure("Same text", f"with another drafter: {counted}")
+            return kind, figure, f"same text with {_both(columns)} drafters: {counted}."
+        counted = amount(tokens, "token")
+        figure = RuleFigure("Same so far", f"text with another drafter: {counted}")
+        return kind, figure, f"same text with {_both(columns)} drafters so far: {counted}."
     first = min(relation.first for relation in relations if relation.first is not None)
     names = " and ".join(LETTERS[index] for index in columns)
-    why = " The text depends on the drafter." if kind == "expected" else " " + next(r.words for r in relations if r.kind == kind)
-    return RuleFinding(rule, columns, kind, f"{title}: the texts of {names} diverge at token {first + 1:,}.{why}")
+    why = next(relation.words for relation in relations if relation.kind == kind)
+    if kind == "expected":
+        why = f"Same probabilities, {DICE}."
+    named = {"unexpected": ", which is an error", "near-tie": ", a near-tie"}.get(kind, "")
+    figure = RuleFigure("Different text", f"with another drafter, from token {first + 1:,} on{named}")
+    return kind, figure, f"the texts of {names} diverge at token {first + 1:,}. {why}"
+
+
+DICE = "different dice"
+
+
+def paired_of(comparison: Comparison) -> PairedAcceptance | None:
+    """Returns the rules' expected acceptance at the same positions: those that any column judged. None if only one rule is
+    compared, or none that has an expectation, and before the first position."""
+    rules = [rule for rule in comparison.setup.contrasted if rule in EXPECTED_RULES]
+    if not rules:
+        return None
+    reference: ExpectedRule = next((rule for rule in EXPECTED_RULES if rule == "gumbel" and rule in rules), rules[0])
+    return paired_acceptance((column.answer.tally.comparisons for column in comparison.columns), reference)
+
+
+def acceptance_figure(rule: Rule, paired: PairedAcceptance | None) -> RuleFigure:
+    """Returns the expected acceptance of a rule and, for all but the reference, its difference from that with its interval."""
+    if rule not in EXPECTED_RULES:
+        return RuleFigure("–", "accepted: judges jointly, no expectation")
+    if paired is None:
+        return RuleFigure("–", "accepted of the same proposals")
+    if paired.has_too_few_blocks:
+        return RuleFigure("–", f"accepted: collecting data, {paired.blocks * BLOCK} of {MIN_ROUNDS * BLOCK} tokens")
+    value = f"{share(paired.expected[rule])} accepted"
+    gap = paired.differences.get(rule)
+    if gap is None:
+        return RuleFigure(value, f"of the same {amount(paired.positions, 'proposal')}, expected")
+    return RuleFigure(value, f"same proposals: {_points(gap)}")
+
+
+def _points(gap: Interval) -> str:
+    """Returns a difference with its 95% interval: "+2.6 points (95%: 1.9 to 3.3)"."""
+    words = f"{100 * gap.value:+.1f} points"
+    return words if gap.low is None or gap.high is None else f"{words} (95%: {100 * gap.low:.1f} to {100 * gap.high:.1f})"
+
+
+def _speed(comparison: Comparison, columns: tuple[int, ...]) -> RuleFigure:
+    """Returns the throughput of the answers under a rule together."""
+    answers = [comparison.columns[index].answer for index in columns]
+    pairs = [(answer.tally.summary.emitted, speed) for answer in answers if (speed := answer.tokens_per_second)]
+    seconds = sum(tokens / speed for tokens, speed in pairs)
+    value = f"{sum(tokens for tokens, _ in pairs) / seconds:.1f} tokens/s" if seconds else "–"
+    return RuleFigure(value, f"speed with {_both(columns)} drafters")
+
+
+def drawing_words(setup: Setup) -> str:
+    """Returns a sentence on how the two contrasted rules draw; empty if none are contrasted."""
+    rules = [rule for rule, _ in setup.rules]
+    if not rules:
+        return ""
+    if setup.columns[0].temperature == 0:
+        return "At temperature 0 nothing is drawn: both rules give the target's most likely text, whichever drafter proposes."
+    both = "Both rules draw from the target's distribution"
+    fixed = [RULE_TITLES[rule] for rule in rules if rule in INVARIANT_RULES]
+    free = [RULE_TITLES[rule] for rule in rules if rule not in INVARIANT_RULES]
+    if not free:
+        return f"{both}, and both fix the draw, so that the drafter cannot change the text."
+    if not fixed:
+        return f"{both}; neither fixes the draw, so another drafter means other dice and another text."
+    return (
+        f"{both}; only {fixed[0]} fixes the draw, so that the drafter cannot change the text. "
+        f"Under {free[0]} another drafter means other dice."
+    )
 
 
 def conclusion(comparison: Comparison) -> tuple[str, str]:
@@ -64,13 +155,6 @@ def conclusion(comparison: Comparison) -> tuple[str, str]:
     if not findings or comparison.running or any(finding.kind in ("waiting", "failed") for finding in findings):
         return "", ""
     return _texts(comparison, findings), _acceptance(comparison)
-
-
-def conclusion_placeholder(comparison: Comparison) -> str:
-    """Returns the placeholder until there is a conclusion."""
-    if comparison.running:
-        return f"The result appears here when all {len(comparison.columns)} answers are done."
-    return MISSING
 
 
 def agreement_words(comparison: Comparison) -> str:
@@ -106,35 +190,35 @@ def _texts(comparison: Comparison, findings: tuple[RuleFinding, ...]) -> str:
 
 
 def _acceptance(comparison: Comparison) -> str:
-    """Returns how much more Rejection accepts than Gumbel at the positions of the Gumbel columns. Adds a caveat if the measured
-    alphas suggest the opposite."""
-    rules = dict(comparison.setup.rules)
-    if not {"gumbel", "rejection"} <= rules.keys():
+    """Returns how much more Rejection is expected to accept than Gumbel at the same positions."""
+    paired = paired_of(comparison)
+    if paired is None or paired.reference != "gumbel" or "rejection" not in dict(comparison.setup.rules):
         return ""
-    parts, doubtful, contrary = [], False, False
+    gap = paired.differences["rejection"]
+    if paired.has_too_few_blocks or gap.covers_zero or gap.low is None or gap.high is None:
+        return "There are too few tokens to tell which rule accepts more."
+    more, ends = ("more", (gap.low, gap.high)) if gap.value > 0 else ("less", (-gap.high, -gap.low))
+    return (
+        f"At the same positions, Rejection is expected to accept {100 * abs(gap.value):.1f} points {more} than Gumbel "
+        f"(95% interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f})."
+    )
+
+
+def contrary_words(comparison: Comparison) -> str:
+    """Returns a caveat for exports, which show each answer's alpha, if those suggest the opposite of the paired difference."""
+    rules = dict(comparison.setup.rules)
+    paired = paired_of(comparison)
+    if paired is None or not {"gumbel", "rejection"} <= rules.keys() or "rejection" not in paired.differences:
+        return ""
+    more = paired.differences["rejection"].value
     for index in rules["gumbel"]:
         column = comparison.columns[index]
-        found = column.answer.tally.comparisons.newest
-        if found is None or found.all_copied:
-            continue
-        more = found.differences["rejection"]
-        if "rejection" not in found.significant_rules or more.low is None or more.high is None:
-            doubtful = True
-            continue
-        name = drafter_words(column.setup.drafter, comparison.target)
-        parts.append(f"{100 * more.value:.0f} points more with {name} (between {100 * more.low:.0f} and {100 * more.high:.0f})")
-        measured = [comparison.columns[other] for other in rules["rejection"]]
-        twin = next((other for other in measured if other.setup.drafter == column.setup.drafter), None)
-        alphas = [run.answer.tally.summary.alpha for run in (column, twin) if run is not None]
-        contrary |= len(alphas) == 2 and None not in alphas and (alphas[1] or 0) < (alphas[0] or 0)
-    if not parts:
-        return "There are too few rounds to tell which rule accepts more." if doubtful else ""
-    words = f"At the same positions, theory predicts that Rejection accepts {' and '.join(parts)}."
-    return f"{words} {CONTRARY}" if contrary else words
-
-
-CONTRARY = "The alphas below were measured on different texts, where chance alone moves them by more than that."
-"""Explains why two measured shares may suggest the opposite."""
+        twins = (comparison.columns[other] for other in rules["rejection"])
+        twin = next((other for other in twins if other.setup.drafter == column.setup.drafter), None)
+        alphas = [run.answer.tally.summary.alpha for run in (twin, column) if run is not None]
+        if len(alphas) == 2 and alphas[0] is not None and alphas[1] is not None and (alphas[0] - alphas[1]) * more < 0:
+            return CONTRARY
+    return ""
 
 
 def _both(columns: tuple[int, ...]) -> str:

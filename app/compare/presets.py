@@ -37,6 +37,7 @@ class Preset:
             that the words depend on.
         chosen: why its seed was chosen, if it has its own seed for the built-in model.
         of_prompts: whether the words are about its prompts.
+        recorded: whether its result with the built-in models is part of the program (`app.compare.recording`).
     """
 
     id: str
@@ -45,6 +46,7 @@ class Preset:
     make: Callable[[Settings], Setup]
     chosen: str = ""
     of_prompts: bool = False
+    recorded: bool = False
 
     def about(self, setup: Setup, settings: Settings) -> str:
         """Returns the words and the fixed settings not visible in the controls. If the setup was changed since, only what is
@@ -150,10 +152,10 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         "rejection-gumbel",
         "Rejection vs. Gumbel",
-        "One prompt and one seed, two drafters under each rule. Gumbel keeps the text whichever drafter proposes; under "
-        "Rejection the text depends on the drafter, and a little more is accepted.",
+        "One prompt and one seed, two drafters under each rule.",
         _rejection_gumbel,
-        "This seed was chosen because the texts under Rejection part early.",
+        "This seed was chosen because the texts under Rejection diverge early.",
+        recorded=True,
     ),
     Preset(
         "with-without",
@@ -166,7 +168,7 @@ PRESETS: tuple[Preset, ...] = (
         "The four rules",
         "One prompt, one seed, one drafter. Match and Gumbel give the text that the target gives alone; Gumbel accepts more, "
         "because a drafter with probabilities draws with the same noise. On average Rejection and Block accept most; their texts "
-        "are others with the same distribution.",
+        "are others, drawn from the same distribution with different dice.",
         _four_rules,
     ),
     Preset(

@@ -8,18 +8,19 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
-from app.compare.difference_line import LONGEST, DifferenceLine, difference_words
+from app.compare.difference_line import LONGEST_HEADLINE, DifferenceLine, difference_words
 from app.compare.exporting import ComparisonExporter
-from app.compare.findings import agreement_words, conclusion, conclusion_placeholder, rule_findings
+from app.compare.findings import MISSING, agreement_words, conclusion, drawing_words, rule_findings
 from app.compare.linked_columns import LinkedColumns
 from app.compare.presets import PRESETS, Preset
+from app.compare.recording import TARGET, machine_words, recorded_comparison
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, Sampling
 from app.conversation.legend import Legend
@@ -30,6 +31,7 @@ from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.lens.pieces import Ghosts, Kind
+from engine.rounds.trace import read
 from engine.types import SEED_LIMIT, Event
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, SampleRequest
@@ -63,6 +65,7 @@ class CompareView(QWidget):
         self.settings = settings
         self.shown: Comparison | Sampling | None = None
         self._preset: Preset | None = None
+        self._recorded_on = ""
         self._stale = False
         self._repaints = trailing_throttle(self.refresh, REFRESH_SECONDS, self)
         self.bar = CompareBar()
@@ -136,6 +139,8 @@ class CompareView(QWidget):
         shown = self.shown
         if shown is None:
             return "Ready to compare"
+        if self._recorded_on:
+            return "Recorded comparison"
         if shown.running and isinstance(shown, Sampling):
             return f"Drawing {amount(shown.setup.samples, 'sample')} in each of {amount(len(shown.tallies), 'column')}"
         if shown.running:
@@ -156,17 +161,23 @@ class CompareView(QWidget):
     def show_setup(self, setup: Setup, words: str) -> None:
         """Shows another comparison, not started yet, in place of the shown one."""
         self.banner.hide()
-        self._preset = None
+        self._preset, self._recorded_on = None, ""
         self.shown = None
         self.bar.show_setup(setup, words)
         self.bar.show_drawn_seed(None)
         self._show_columns(setup)
         for column in self.columns:
             column.show_run(None)
-        self.difference.show_words()
-        self.band.show_findings(())
+        self._show_expected()
         self._level(anew=True)
         self._show_state()
+
+    def _show_expected(self) -> None:
+        """Shows what a comparison of rules will find, before it is started."""
+        setup = self.setup
+        empty = Comparison(setup, setup.requests(self.settings().target, self.settings().options()))
+        self.band.show_findings(rule_findings(empty))
+        self.difference.show_words(words=drawing_words(setup), parted=False)
 
     def _show_columns(self, setup: Setup) -> None:
         settings = self.settings()
@@ -180,10 +191,43 @@ class CompareView(QWidget):
     def show_preset(self, name: str) -> None:
         """Shows a preset, ready to start. Does nothing while a comparison runs."""
         preset = next((preset for preset in PRESETS if preset.id == name), None)
-        if preset is not None and not self.running:
-            setup = preset.make(self.settings())
-            self.show_setup(setup, preset.about(setup, self.settings()))
-            self._preset = preset
+        if preset is None or self.running:
+            return
+        if not (preset.recorded and self.settings().target == TARGET and self.show_recorded(preset)):
+            self._prepare(preset)
+
+    def _prepare(self, preset: Preset) -> None:
+        """Shows a preset with the window's settings, ready to start."""
+        setup = preset.make(self.settings())
+        self.show_setup(setup, preset.about(setup, self.settings()))
+        self._preset = preset
+
+    def demonstrate(self) -> None:
+        """Shows the recorded result of the first preset, whatever the target. Does nothing while a comparison runs."""
+        if not self.running and not self.show_recorded(PRESETS[0]):
+            self._prepare(PRESETS[0])
+
+    def show_recorded(self, preset: Preset) -> bool:
+        """Shows the recorded result of a preset where its texts diverge; returns False if it cannot be read."""
+        try:
+            comparison = recorded_comparison(preset)
+        except DraftlightError:
+            return False
+        self.show_setup(comparison.setup, "")
+        self._preset = preset
+        self._recorded_on = machine_words(read(comparison.traces[0]))
+        self._show_comparison(comparison)
+        self._show_about()
+        return True
+
+    def _show_comparison(self, comparison: Comparison) -> None:
+        """Shows a comparison that is over, where its texts diverge."""
+        self.shown = comparison
+        for column, run in zip(self.columns, comparison.columns, strict=False):
+            column.show_run(run)
+        self.legend.show()
+        self.refresh()
+        QTimer.singleShot(0, self, self._show_first_difference)  # once the columns have their sizes
 
     def show_prompt(self, prompt: str) -> None:
         """Uses a prompt; the words of a preset are removed, since they are about its own prompt."""
@@ -221,24 +265,30 @@ class CompareView(QWidget):
 
     def _show_about(self) -> None:
         """Shows the words of the preset that are still true for the current controls."""
-        if self._preset is not None:
-            self.bar.show_words(self._preset.about(self.setup, self.settings()))
+        if self._preset is None:
+            return
+        words = self._preset.about(self.setup, Settings() if self._recorded_on else self.settings())
+        recorded = f"Recorded with the built-in models ({self._recorded_on})." if self._recorded_on else ""
+        self.bar.show_words(" ".join(filter(None, (recorded, words))))
 
     # Running.
 
     @Slot()
     def start(self) -> None:
         """Starts the comparison set by the controls. Does nothing without a prompt or while one runs."""
+        if self._recorded_on and self._preset is not None and not self.outdated and self.settings().target != TARGET:
+            self._prepare(self._preset)  # the recording's drafters are for its own target
         setup, settings = self.setup, self.settings()
         if self.running or not all(setup.prompt_of(column).strip() for column in setup.columns):
             return
+        if self._recorded_on:
+            self._recorded_on = ""
+            self._show_about()
         if setup.seed is None:
             setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
             self.bar.show_drawn_seed(setup.seed)
         setup = replace(setup, template=setup.template and not settings.raw)
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
-        self.difference.show_words()
-        self.band.show_findings(())
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
             column.show_title(own.title(settings.target))
@@ -295,11 +345,12 @@ class CompareView(QWidget):
             self.touch()
 
     def _show_first_difference(self) -> None:
-        """Scrolls to where the texts diverge, after a comparison that contrasts rules, unless the user has scrolled."""
+        """Shows where the texts diverge, with the verdicts, after a comparison that contrasts rules; not if the user has scrolled
+        or pinned something."""
         position = self.comparison.divergence if self.comparison is not None and self.comparison.setup.rules else None
-        for column in self._shown:
-            if position is not None and column.text.following:
-                column.text.scroll_into_view(position)
+        untouched = all(column.text.following and not column.text.pointing.holds for column in self._shown)
+        if position is not None and untouched:
+            self.links.scroll_into_view(position)
 
     def touch(self) -> None:
         """Schedules a repaint."""
@@ -333,8 +384,14 @@ class CompareView(QWidget):
         """Shows the result, and whether the controls were changed since."""
         found = rule_findings(comparison)
         self.band.show_findings(found)
-        headline, words = conclusion(comparison) if found else ("", difference_words(comparison))
-        until, least = (conclusion_placeholder(comparison), LONGEST) if found else (agreement_words(comparison), words)
+        if found:
+            headline, words = conclusion(comparison)[0], drawing_words(comparison.setup)
+            if not headline and not comparison.running and any(finding.kind in ("waiting", "failed") for finding in found):
+                headline = MISSING
+            until, least = "", f"{LONGEST_HEADLINE} {words}"
+        else:
+            headline, words = "", difference_words(comparison)
+            until, least = agreement_words(comparison), words
         if self.outdated and (headline or words):
             headline = " ".join(filter(None, (BEFORE_CHANGES, headline)))
         self.difference.show_words(headline, words, until=until, least=least, parted=comparison.divergence is not None)
@@ -351,7 +408,8 @@ class CompareView(QWidget):
     def _show_state(self) -> None:
         setup, running = self.setup, self.running
         may_start = all(setup.prompt_of(column).strip() for column in setup.columns)
-        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, self.may_export)
+        recorded = bool(self._recorded_on) and not self.outdated
+        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, self.may_export, recorded)
         for column in self._shown:
             column.set_state(running, len(setup.columns) > 2)
 

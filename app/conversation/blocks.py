@@ -220,7 +220,7 @@ class AnswerBlock(Block):
             hidden = hidden_kinds(self.ghosts, self.style.highlighted)
             for part in self._divided(fresh):
                 for stretch in self._behind_thought(part):
-                    visible = [piece for piece in stretch if piece.kind not in hidden]
+                    visible = [piece for piece in stretch if self.shows(piece, hidden)]
                     self.flow.append(visible if self.style.highlighted == "unjudged" else with_folds(visible))
                     changed = min(changed, self.flow.changed_top)
             self.shown = len(pieces)
@@ -233,6 +233,10 @@ class AnswerBlock(Block):
 
     def _token_flow(self) -> Flow:
         return Flow(replace(self.style, ghosts_above=self.ghosts == "above"), self.width, self.markdown)
+
+    def shows(self, piece: Piece, hidden: frozenset[Kind]) -> bool:
+        """Returns whether a piece is in the text. `hidden`: the kinds that the ghost setting leaves out."""
+        return piece.kind not in hidden
 
     def _measure(self) -> None:
         """Updates the position of the text and the height of the block. If the header changed, the whole block is repainted."""

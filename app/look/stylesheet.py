@@ -349,6 +349,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
         color: {theme.dim}; font-size: {px(12)}; padding: 5px 12px; border-top: 1px solid {theme.line}; }}
     #partingLine {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; }}
     #partingWords {{ color: {theme.text}; font-size: {px(12)}; }}
+    #ruleName, #ruleFigure {{ color: {theme.text}; font-size: {px(14)}; font-weight: 600; }}
+    #ruleCaption {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPlainTextEdit#comparePrompt {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text}; padding: 2px 5px;
         placeholder-text-color: {theme.faint};

@@ -100,9 +100,10 @@ class Pages(QStackedWidget):
 
     @Slot()
     def demonstrate(self) -> None:
-        """Shows and starts a comparison of two rules."""
-        self.open_compare("rejection-gumbel")
-        self.start_compare()
+        """Shows the recorded comparison of two rules."""
+        self.open_compare()
+        if self.compare is not None:
+            self.compare.demonstrate()
 
     def start_compare(self) -> None:
         """Starts the shown comparison, unless it is running."""

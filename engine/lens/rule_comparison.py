@@ -8,7 +8,7 @@ contexts and drafts are the same, so most of the noise between two separate answ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ from engine.values.wording import amount
 
 MIN_ROUNDS = 8
 """Minimum number of rounds for statements about differences: an interval from fewer is unreliable."""
+BLOCK = 4
+"""Number of token positions whose rounds, those of all compared answers, count as one cluster."""
 ALIKE = 0.03
 """Rules are called alike if their means are within this distance."""
 COLD = 0.3
@@ -105,6 +107,29 @@ class RuleComparison:
         return () if self.has_too_few_rounds else tuple(rule for rule, gap in self.differences.items() if not gap.covers_zero)
 
 
+@dataclass(frozen=True, slots=True)
+class PairedAcceptance:
+    """Expected acceptance of the rules at all positions that several answers judged.
+
+    Attributes:
+        blocks: number of blocks of `BLOCK` tokens with at least one of the positions.
+        positions: as in `RuleComparison`, over all answers.
+        expected: for each rule, the mean acceptance probability over the positions.
+        differences: for each rule but `reference`, its mean minus that of `reference`, paired position by position.
+    """
+
+    reference: ExpectedRule
+    blocks: int
+    positions: int
+    expected: dict[ExpectedRule, float]
+    differences: dict[ExpectedRule, Interval]
+
+    @property
+    def has_too_few_blocks(self) -> bool:
+        """Whether there are too few blocks for statements about differences."""
+        return self.blocks < MIN_ROUNDS
+
+
 class _Sums:
     """Sums over the rounds under one rule and drafter, and the sums of all products, from which every interval is computed.
 
@@ -134,6 +159,18 @@ class _Sums:
         """Sum of the outer products of the rows."""
         self._accumulate()
         return self._products
+
+    @property
+    def expected(self) -> dict[ExpectedRule, float]:
+        """Mean acceptance probability of each rule over the positions."""
+        positions = float(self.sums[_POSITIONS])
+        return {name: float(self.sums[index]) / positions for index, name in enumerate(EXPECTED_RULES, start=1)}
+
+    def differences(self, reference: ExpectedRule) -> dict[ExpectedRule, Interval]:
+        """Mean of each other rule minus that of `reference`, with its interval."""
+        base = 1 + EXPECTED_RULES.index(reference)
+        indices = {name: index for index, name in enumerate(EXPECTED_RULES, start=1) if index != base}
+        return {name: self.interval(_difference(index, base)) for name, index in indices.items()}
 
     def _accumulate(self) -> None:
         if self._new:
@@ -168,6 +205,7 @@ class RuleComparisons:
         self._drawn: dict[tuple[Rule, str], _Sums] = {}
         self._copied: dict[tuple[Rule, str], _Sums] = {}
         self._trees: set[tuple[Rule, str]] = set()
+        self._blocks: dict[int, NDArray[np.float64]] = {}
         self._newest: tuple[Rule, str] | None = None
 
     @classmethod
@@ -196,6 +234,14 @@ class RuleComparisons:
         for row, groups in ((drawn, self._drawn), (copied, self._copied)):
             if row[_POSITIONS]:
                 groups.setdefault(self._newest, _Sums()).add(row)
+        if drawn[_POSITIONS]:
+            block = round_.position // BLOCK
+            self._blocks[block] = self._blocks.get(block, np.zeros(len(drawn))) + np.array(drawn)
+
+    @property
+    def blocks(self) -> Mapping[int, NDArray[np.float64]]:
+        """The sums of the rows of drawn proposals, as in `_Sums`, by block of `BLOCK` token positions."""
+        return self._blocks
 
     @property
     def newest(self) -> RuleComparison | None:
@@ -214,8 +260,7 @@ class RuleComparisons:
         if sums is None:
             return None
         positions = sums.sums[_POSITIONS]
-        expected = {name: float(sums.sums[index]) / float(positions) for index, name in enumerate(EXPECTED_RULES, start=1)}
-        reference = 1 + EXPECTED_RULES.index("rejection" if rule == "block" else rule)
+        reference: ExpectedRule = "rejection" if rule == "block" else rule
         accepted = float(sums.sums[_ACCEPTED] / positions)
         observed = None if rule == "block" else accepted
         return RuleComparison(
@@ -225,17 +270,34 @@ class RuleComparisons:
             positions=round(positions),
             copied=0 if copied is None else round(copied.sums[_POSITIONS]),
             all_copied=drawn is None,
-            expected=expected,
+            expected=sums.expected,
             accepted=accepted,
             observed=observed,
-            differences={
-                name: sums.interval(_difference(index, reference))
-                for index, name in enumerate(EXPECTED_RULES, start=1)
-                if index != reference
-            },
-            observed_minus_expected=None if observed is None else sums.interval(_difference(_ACCEPTED, reference)),
+            differences=sums.differences(reference),
+            observed_minus_expected=(
+                None if observed is None else sums.interval(_difference(_ACCEPTED, 1 + EXPECTED_RULES.index(reference)))
+            ),
             trees=(rule, drafter) in self._trees,
         )
+
+
+def paired_acceptance(answers: Iterable[RuleComparisons], reference: ExpectedRule) -> PairedAcceptance | None:
+    """Returns the rules' expected acceptance at the positions of all answers to one prompt together, whichever rule was in force
+    there. Copied proposals do not count. None before the first position.
+
+    Answers may share their text, and with it the target's distributions, so rounds of different answers are not independent. The
+    clusters of the intervals are therefore blocks of token positions, across all answers.
+    """
+    rows: dict[int, NDArray[np.float64]] = {}
+    for answer in answers:
+        for block, row in answer.blocks.items():
+            rows[block] = rows[block] + row if block in rows else row
+    sums = _Sums()
+    for row in rows.values():
+        sums.add(list(row))
+    if not rows:
+        return None
+    return PairedAcceptance(reference, len(rows), round(sums.sums[_POSITIONS]), sums.expected, sums.differences(reference))
 
 
 def first_choice(round_: Round, place: int) -> Proposal:

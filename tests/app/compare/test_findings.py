@@ -7,8 +7,17 @@ from dataclasses import replace
 import pytest
 
 from app.compare.comparison import ColumnSetup, Comparison, Setup
-from app.compare.findings import CONTRARY, MISSING, agreement_words, conclusion, rule_findings
-from engine.types import Expected, RunFailed
+from app.compare.difference_line import result_sentences
+from app.compare.findings import (
+    CONTRARY,
+    MISSING,
+    RuleFigure,
+    agreement_words,
+    conclusion,
+    drawing_words,
+    rule_findings,
+)
+from engine.types import Expected, Rule, RunFailed
 from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
 from tests.app.fakes import make_round
 
@@ -29,7 +38,8 @@ def test_each_rule_says_whether_its_text_stayed() -> None:
     assert (gumbel.kind, gumbel.columns) == ("same", (0, 1))
     assert gumbel.words == "Gumbel: same text with both drafters: 5 of 5 tokens."
     assert (rejection.kind, rejection.columns) == ("expected", (2, 3))
-    assert rejection.words == "Rejection: the texts of C and D diverge at token 4. The text depends on the drafter."
+    assert rejection.words == "Rejection: the texts of C and D diverge at token 4. Same probabilities, different dice."
+    assert [finding.figures[0].value for finding in (gumbel, rejection)] == ["Same text", "Different text"]
 
 
 def test_rejection_texts_that_happen_to_agree_are_not_said_to_part() -> None:
@@ -96,12 +106,38 @@ def judged(more: float, rejection: tuple[int, int] = (12, 12)) -> Comparison:
 
 
 def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> None:
-    headline, words = conclusion(judged(0.06))
+    comparison = judged(0.06)
+    headline, words = conclusion(comparison)
     assert headline == "Gumbel kept the text when the drafter changed; Rejection happened to keep it."
     assert words == (
-        "At the same positions, theory predicts that Rejection accepts 6 points more with Trained head (between 6 and 6) and "
-        "6 points more with Small draft model (between 6 and 6)."
+        "At the same positions, Rejection is expected to accept 6.1 points more than Gumbel (95% interval 6.1 to 6.1)."
     )
+    gumbel, rejection = (finding.figures[1] for finding in rule_findings(comparison))
+    assert gumbel == RuleFigure("50% accepted", "of the same 96 proposals, expected")
+    assert rejection == RuleFigure("56% accepted", "same proposals: +6.1 points (95%: 6.1 to 6.1)")
+
+
+def test_speed_is_that_of_all_answers_under_a_rule() -> None:
+    for finding in rule_findings(comparison := judged(0.06)):
+        answers = [comparison.columns[index].answer for index in finding.columns]
+        tokens = sum(answer.tally.summary.emitted for answer in answers)
+        seconds = sum(answer.tally.summary.emitted / (answer.tokens_per_second or 0) for answer in answers)
+        assert finding.figures[2] == RuleFigure(f"{tokens / seconds:.1f} tokens/s", "speed with both drafters")
+
+
+@pytest.mark.parametrize(
+    ("rules", "temperature", "said"),
+    [
+        (("gumbel", "rejection"), 0.8, "only Gumbel fixes the draw, so that the drafter cannot change the text. Under Rejection"),
+        (("match", "gumbel"), 0.8, "both fix the draw"),
+        (("rejection", "block"), 0.8, "neither fixes the draw"),
+        (("gumbel", "rejection"), 0.0, "nothing is drawn"),
+    ],
+)
+def test_one_sentence_says_how_the_rules_draw(rules: tuple[Rule, Rule], temperature: float, said: str) -> None:
+    columns = tuple(ColumnSetup(rule=rule, temperature=temperature) for rule in rules for _ in range(2))
+    assert said in drawing_words(Setup("Tell me a story.", columns))
+    assert drawing_words(Setup("Tell me a story.", columns[:3])) == ""
 
 
 def test_texts_that_were_stopped_before_they_could_part_prove_nothing_of_rejection() -> None:
@@ -115,14 +151,15 @@ def test_texts_that_were_stopped_before_they_could_part_prove_nothing_of_rejecti
 
 
 def test_a_measured_alpha_that_seems_to_say_the_opposite_is_explained() -> None:
-    _, words = conclusion(judged(0.06, rejection=(4, 20)))
-    assert words.endswith(CONTRARY)
+    assert result_sentences(judged(0.06, rejection=(4, 20)))[-1] == CONTRARY
+    assert CONTRARY not in result_sentences(judged(0.06, rejection=(14, 10)))
+    assert CONTRARY not in conclusion(judged(0.06, rejection=(4, 20)))[1], "the page shows no alphas where rules are contrasted"
 
 
 def test_no_difference_is_claimed_that_cannot_be_told_from_chance() -> None:
     _, words = conclusion(judged(-0.001))
-    assert words == "There are too few rounds to tell which rule accepts more."
-    assert conclusion(ended(TEXT, TEXT, TEXT, TEXT))[1] == "There are too few rounds to tell which rule accepts more."
+    assert words == "There are too few tokens to tell which rule accepts more."
+    assert conclusion(ended(TEXT, TEXT, TEXT, TEXT))[1] == "There are too few tokens to tell which rule accepts more."
 
 
 def test_nothing_is_concluded_from_texts_that_should_not_have_parted() -> None:

@@ -134,7 +134,9 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     assert f"Differs from A from token {position + 1} on. Expected: Rejection" in view.columns[1].relation.text()
     assert view.columns[1].text.plain_text() == STORY
     for column in view.columns[:2]:
-        assert "tokens/s" in column.figures.text() and "alpha ±" in column.figures.text().replace("&nbsp;", " ")
+        figures = column.figures.accessibleDescription()
+        assert "tokens/s" in figures and "expected acceptance" in figures
+        assert "alpha" not in figures, "measured on different texts, alphas do not tell which rule accepts more"
 
 
 def moved(view: CompareView) -> list[int]:
@@ -153,7 +155,8 @@ def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_co
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: all(column.answer.tally.rounds for column in view.comparison.columns))  # type: ignore[union-attr]
     view.refresh()
-    assert "when all 4 answers are done" in view.difference.words.text() and not view.difference.go.isVisible()
+    assert "only Gumbel fixes the draw" in view.difference.words.text() and not view.difference.go.isVisible()
+    assert "kept the text" not in view.difference.words.text()
     before = moved(view)
     engine.pause_after = None
     qtbot.waitUntil(lambda: not view.running)
@@ -169,11 +172,11 @@ def test_another_seed_is_not_said_to_be_chosen(qtbot: QtBot, open_compare: Open)
     view.bar.seed.setFocus()
     view.bar.seed.selectAll()
     qtbot.keyClicks(view.bar.seed, "12")
-    assert "Gumbel keeps the text" in view.bar.words.text() and "chosen" not in view.bar.words.text()
+    assert "two drafters under each rule" in view.bar.words.text() and "chosen" not in view.bar.words.text()
     view.extend()
     assert not view.bar.words.isVisible() or len(view._shown) == 4
     view.columns[0].controls.rule.setCurrentIndex(view.columns[0].controls.rule.findData("match"))
-    assert not view.bar.words.isVisible()
+    assert "two drafters" not in view.bar.words.text()
 
 
 def test_there_is_no_difference_to_go_to_where_no_texts_have_parted(qtbot: QtBot, open_compare: Open) -> None:
@@ -537,7 +540,8 @@ def test_every_preset_opens_from_the_menu_and_runs(qtbot: QtBot, open_compare: O
     for number, preset in enumerate(PRESETS, start=1):
         name = "compare" + "".join(part.capitalize() for part in preset.id.split("-")) + "Action"
         window.actions_by_id[name].trigger()
-        assert view.bar.words.text() == preset.about(view.setup, window.settings)
+        about = preset.about(view.setup, Settings() if preset.recorded else window.settings)
+        assert view.bar.words.text().removeprefix(f"Recorded with the built-in models ({view._recorded_on}). ") == about
         assert preset.words in view.bar.words.text()
         run(qtbot, view)
         assert len(engine.comparisons) + len(engine.samplings) == number, preset.id
@@ -719,7 +723,6 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     view.exporter.write_answers(view.shown, kind_named("card-svg"), tmp_path / "both.svg")
     card = (tmp_path / "both.svg").read_text(encoding="utf-8")
     shown = [
-        *(field.words.text() for field in view.band.fields if not field.isHidden()),
         view.difference.words.accessibleDescription(),
     ]
     in_card = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", card))
@@ -762,27 +765,72 @@ def test_closing_the_window_in_the_middle_of_a_comparison_leaves_whole_traces(
     assert [read(path).missing for path in traces] == [None, None]
 
 
-def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_was_found(
-    qtbot: QtBot, open_compare: Open
+def values(view: CompareView) -> list[list[str]]:
+    """The figures of each rule in the band: text, acceptance, speed."""
+    return [[figure.value.text() for figure in field.figures] for field in view.band.fields]
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("settings", [{}, {"target": "/models/mine.gguf", "drafter": "ngram"}], ids=["built-in", "own target"])
+def test_the_demonstration_opens_with_a_recorded_result_where_the_texts_diverge(
+    qtbot: QtBot, open_compare: Open, settings: dict[str, Any]
 ) -> None:
-    window, view, _ = open_compare([story_rounds(), story_rounds(), story_rounds(rule="rejection"), other_story()])
+    window, view, engine = open_compare([story_rounds(), story_rounds(), other_story(), story_rounds()], **settings)
     window.pages.open_conversation()
     qtbot.mouseClick(window.column.welcome.demonstrate, Qt.MouseButton.LeftButton)
-    assert window.pages.comparing is view
-    qtbot.waitUntil(lambda: not view.running)
-    gumbel, rejection = (field.words.text() for field in view.band.fields)
-    assert gumbel.startswith("Gumbel: same text with both drafters")
-    assert rejection.startswith("Rejection: the texts of C and D diverge at token ")
-    assert view.difference.words.accessibleDescription().startswith(
-        "Gumbel kept the text when the drafter changed; Rejection did not."
+    assert window.pages.comparing is view and not view.running and not engine.comparisons, "nothing is loaded for it"
+    gumbel, rejection = values(view)
+    assert (gumbel[0], rejection[0]) == ("Same text", "Different text")
+    assert all("accepted" in field[1] and "tokens/s" in field[2] for field in (gumbel, rejection))
+    assert re.fullmatch(
+        r"same proposals: \+\d\.\d points \(95%: \d\.\d to \d\.\d\)", view.band.fields[1].figures[1].caption.text()
     )
-    assert view.difference.go.isVisible()
+    said = view.difference.words.accessibleDescription()
+    assert said.startswith("Gumbel kept the text when the drafter changed; Rejection did not.")
+    assert "only Gumbel fixes the draw, so that the drafter cannot change the text" in said
+    position = None if view.comparison is None else view.comparison.divergence
+    assert position is not None
+    qtbot.waitUntil(lambda: all(column.cursor_place.pin_place is not None for column in view.columns))
+    for column in view.columns:
+        (box,) = column.text._boxes(position)
+        assert box.top() >= 0 and box.bottom() <= column.text.viewport().height(), "it has been scrolled to"
+        assert "Hover" not in column.verdict.text()
+    for column in view.columns[2:]:
+        rejected = [proposal.text for proposal in column.run.rejected_at(position).values()]  # type: ignore[union-attr]
+        block = column.text._block
+        assert block is not None and rejected
+        assert all(text in block.flow.text_between(0, block.flow.length, keep_ghosts=True) for text in rejected)
+        assert all(f"“{text.replace(' ', '·')}”" in unescape(column.verdict.text()) for text in rejected)
+    assert view.bar.start.text() == "Run it live" and "Recorded with the built-in models" in view.bar.words.text()
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    (asked,) = engine.comparisons
+    assert {request.target for request in asked.requests} == {window.settings.target}
+    assert view.bar.start.text() == "Start" and "Recorded" not in view.bar.words.text()
+    hasten(window)
+    qtbot.waitUntil(lambda: not view.running)
     half = view.band.fields[0]
     assert half.mapTo(view, half.rect().topRight()).x() == pytest.approx(
         view.columns[1].mapTo(view, QPoint()).x() + view.columns[1].width(), abs=3
     )
     view.show_setup(two_rules(window.settings), "")
     assert not view.band.isVisible()
+
+
+def test_a_changed_recording_is_no_longer_called_one(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare(preset="rejection-gumbel")
+    assert view.bar.start.text() == "Run it live"
+    view.columns[0].controls.temperature.setValue(0.5)
+    view.columns[0].controls._edited()
+    assert view.bar.start.text() == "Start"
+
+
+def test_without_its_recording_the_demonstration_is_ready_to_start(
+    qtbot: QtBot, open_compare: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("app.compare.recording.RECORDED", tmp_path)
+    _, view, _ = open_compare(preset="rejection-gumbel")
+    assert view.shown is None and view.bar.start.text() == "Start" and view.bar.start.isEnabled()
+    assert [value[0] for value in values(view)] == ["–", "–"], "on top from the start there is what will be found"
 
 
 @pytest.mark.parametrize("raw", [False, True])

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from engine.lens.rule_comparison import (
+    BLOCK,
     MIN_ROUNDS,
     RuleComparison,
     RuleComparisons,
     comparison_sentence,
     difference_sentence,
+    paired_acceptance,
     positions_words,
     share,
     similarity_reason,
@@ -232,3 +234,34 @@ def test_no_reason_is_given_where_the_rules_differ_or_it_is_too_early_to_say() -
 
 def test_shares_are_percentages() -> None:
     assert [share(value) for value in (0.0, 0.456, 0.996, 1.0)] == ["0%", "46%", "100%", "100%"]
+
+
+def test_rules_are_paired_over_answers_that_share_their_text() -> None:
+    """The same answer twice tells as much as once: the interval of blocks does not shrink, that of rounds would."""
+    rounds = [replace(round_, position=40 + 3 * index) for index, round_ in enumerate(simulated(random.Random(3), 200))]
+    once = paired_acceptance([RuleComparisons.of(rounds)], "gumbel")
+    twice = paired_acceptance([RuleComparisons.of(rounds)] * 2, "gumbel")
+    assert once is not None and twice is not None and twice.positions == 2 * once.positions
+    assert twice.expected == pytest.approx(once.expected) and set(once.differences) == {"match", "rejection"}
+    for rule, gap in once.differences.items():
+        assert astuple(twice.differences[rule]) == pytest.approx(astuple(gap))
+        assert gap.value == pytest.approx(once.expected[rule] - once.expected["gumbel"])
+    assert paired_acceptance([RuleComparisons()], "gumbel") is None
+
+
+def test_the_interval_over_answers_is_that_of_a_ratio_of_block_sums() -> None:
+    rounds = [replace(round_, position=40 + 2 * index) for index, round_ in enumerate(simulated(random.Random(5), 150))]
+    found = paired_acceptance([RuleComparisons.of(rounds[:90]), RuleComparisons.of(rounds[90:])], "gumbel")
+    assert found is not None
+    blocks: dict[int, list[float]] = {}
+    for round_ in rounds:
+        gaps, many = blocks.setdefault(round_.position // BLOCK, [0.0, 0.0])
+        for expected in round_.expected:
+            gaps, many = gaps + expected.rejection - expected.gumbel, many + 1
+        blocks[round_.position // BLOCK] = [gaps, many]
+    judged = [entry for entry in blocks.values() if entry[1]]
+    share = sum(gaps for gaps, _ in judged) / sum(many for _, many in judged)
+    squares = sum((gaps - share * many) ** 2 for gaps, many in judged) * len(judged) / (len(judged) - 1)
+    half = student_95(len(judged) - 1) * squares**0.5 / sum(many for _, many in judged)
+    assert astuple(found.differences["rejection"]) == pytest.approx((share, share - half, share + half))
+    assert found.blocks == len(judged) and found.positions == sum(many for _, many in judged)
