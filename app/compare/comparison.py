@@ -42,6 +42,11 @@ MOST_COLUMNS = len(LETTERS)
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 
 
+Budget = int | Literal["auto"] | None
+"""As `DecodingOptions.budget`: the number of nodes of a tree, None for a chain."""
+USUAL = DecodingOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnSetup:
     """The settings of one column. `prompt` is the column's own; empty means the shared one."""
@@ -51,11 +56,15 @@ class ColumnSetup:
     gamma: Gamma = "auto"
     temperature: float = 0.8
     prompt: str = ""
+    budget: Budget = USUAL.budget
 
     def title(self, target: str) -> str:
-        """Returns rule and drafter in words. The rule comes first, since narrow columns cut off the end. Without a drafter there
-        is no rule."""
-        return "No drafter" if self.drafter == NO_DRAFTER else f"{RULE_TITLES[self.rule]}, {drafter_words(self.drafter, target)}"
+        """Returns rule and drafter in words, and the budget of trees unless it is the usual one. The rule comes first, since
+        narrow columns cut off the end. Without a drafter there is no rule."""
+        if self.drafter == NO_DRAFTER:
+            return "No drafter"
+        drafts = "" if self.budget == USUAL.budget else f", {budget_words(self.budget)}"
+        return f"{RULE_TITLES[self.rule]}{drafts}, {drafter_words(self.drafter, target)}"
 
     @property
     def invariant(self) -> bool:
@@ -98,6 +107,19 @@ class Setup:
         return tuple(found.items()) if alike and drafted and paired else ()
 
     @property
+    def trees(self) -> tuple[int, int] | None:
+        """The indices of a column with chains and of one with trees, if they are the only ones and differ in nothing else.
+        Otherwise None."""
+        if len(self.columns) != 2 or self.samples:
+            return None
+        first, second = self.columns
+        if replace(first, budget=None) != replace(second, budget=None) or self.prompt_of(first) != self.prompt_of(second):
+            return None
+        if first.drafter == NO_DRAFTER or (first.budget is None) == (second.budget is None):
+            return None
+        return (0, 1) if first.budget is None else (1, 0)
+
+    @property
     def contrasted(self) -> tuple[Rule, ...]:
         """The rules of the columns with a drafter if there are several, and all columns have one prompt and one temperature, so
         that their acceptance can be compared at the same positions. Otherwise empty."""
@@ -115,8 +137,8 @@ class Setup:
     ) -> tuple[Request, ...]:
         """Returns one request per column; options that a column does not set come from `options`."""
         if self.unfiltered:
-            system, usual = "", DecodingOptions()
-            options = options.replace(**{name: getattr(usual, name) for name in FILTERS})
+            system = ""
+            options = options.replace(**{name: getattr(USUAL, name) for name in (*FILTERS, "width")})
         before = (Message("system", system),) if system.strip() and self.template else ()
         return tuple(
             Request(
@@ -124,6 +146,7 @@ class Setup:
                 options=options.replace(
                     rule=column.rule,
                     gamma=column.gamma,
+                    budget=column.budget,
                     temperature=column.temperature,
                     seed=self.seed,
                     max_tokens=self.max_tokens,
@@ -144,6 +167,7 @@ class Column:
 
     Attributes:
         tokens: the tokens of the answer; spots: the spot of each in its round.
+        siblings: number of positions at which a choice of a tree other than the drafter's first was accepted.
         lengths: number of rounds by number of proposals.
     """
 
@@ -152,6 +176,7 @@ class Column:
     tokens: list[Emitted] = field(default_factory=list)
     spots: list[Spot] = field(default_factory=list)
     lengths: Counter[int] = field(default_factory=Counter)
+    siblings: int = 0
     _positions: dict[Spot, int] = field(default_factory=dict)
 
     @property
@@ -173,6 +198,7 @@ class Column:
         """Records the answer positions of the tokens and proposals of a round that the session has applied."""
         first = len(self.tokens)
         self.lengths[len(round_.proposals)] += 1
+        self.siblings += sum(proposal.status == "accepted" and proposal.rank > 0 for proposal in round_.proposals)
         for place, token in enumerate(round_.emitted):
             spot = Spot(round_.index, token.origin != "accepted", place)
             self._positions[spot] = len(self.tokens)
@@ -439,6 +465,11 @@ class Comparison:
 def drafter_words(drafter: str, target: str) -> str:
     """Returns the display name of a drafter; the target can draft for itself."""
     return "The target itself" if drafter == target else drafter_title(drafter)
+
+
+def budget_words(budget: Budget) -> str:
+    """Returns a budget in words: "tree of 8"."""
+    return "chain" if budget is None else "tree, automatic" if budget == "auto" else f"tree of {budget}"
 
 
 def with_column(setup: Setup) -> Setup:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.compare.comparison import ColumnSetup, Setup, drafter_words
+from app.compare.comparison import USUAL, Budget, ColumnSetup, Setup, budget_words, drafter_words
 from app.compare.presets import PRESETS
 from app.look.command import native_keys
 from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
@@ -29,6 +29,8 @@ from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.ranges import Range
 
 PROMPT_LINES = 2
+TREES = 4, 8, 16, 32, 64
+"""Numbers of nodes to choose from."""
 NARROW_BAR = 860
 """Width of the window below which the shared controls get their own row below the buttons."""
 TITLE_BAR = 1120
@@ -266,25 +268,38 @@ class ColumnControls(QWidget):
             "Temperature",
             f"Temperature, {RANGES['temperature'].short}: 0 always takes the most likely token; higher values are more varied.",
         )
-        require_focus_for_wheel(self.rule, self.drafter)
+        self.tree = QComboBox()
+        self._name(
+            self.tree,
+            "Tree",
+            "Whether a round proposes a chain, or a tree of at most this many tokens: several for one position.",
+        )
+        for budget in dict.fromkeys((None, USUAL.budget, *TREES)):
+            self._add_budget(budget)
+        require_focus_for_wheel(self.rule, self.drafter, self.tree)
         self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
-        for box in (self.rule, self.drafter):
+        for box in (self.rule, self.drafter, self.tree):
             box.currentIndexChanged.connect(self._edited)
         self.gamma.edited.connect(self._edited)
         self.temperature.edited.connect(self._edited)
         self.prompt.textChanged.connect(self.edited)
         self.named = (LabelledControl("Drafter", self.drafter), LabelledControl("Rule", self.rule))
-        others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature))
+        others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature), self.tree)
         chips = wrapping(6, *self.named, *others, expands=True)
         in_column(self.prompt, chips, spacing=7, parent=self)
+
+    def _add_budget(self, budget: Budget) -> None:
+        self.tree.addItem(budget_words(budget).capitalize(), budget)
 
     def _name(self, control: QWidget, name: str, words: str) -> None:
         named(control, label=f"{name} of column {self._letter}", description=words, tip=words)
 
     def show_setup(self, column: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
         """Sets the controls to a column; `names` are additional drafters to choose from."""
-        blockers = [QSignalBlocker(box) for box in (self.rule, self.drafter, self.gamma, self.temperature, self.prompt)]
+        blockers = [
+            QSignalBlocker(box) for box in (self.rule, self.drafter, self.gamma, self.temperature, self.tree, self.prompt)
+        ]
         self.drafter.clear()
         for name in dict.fromkeys((*DRAFTERS, target, *names, column.drafter)):
             self.drafter.add_model(drafter_words(name, target), name)
@@ -292,6 +307,9 @@ class ColumnControls(QWidget):
         self.rule.setCurrentIndex(self.rule.findData(column.rule))
         self.gamma.show_value(column.gamma)
         self.temperature.show_value(column.temperature)
+        if self._index_of(column.budget) < 0:
+            self._add_budget(column.budget)
+        self.tree.setCurrentIndex(self._index_of(column.budget))
         self.prompt.setPlainText(column.prompt)
         self.prompt.setVisible(own_prompt)
         self._show_use()
@@ -312,17 +330,23 @@ class ColumnControls(QWidget):
             gamma=gamma,
             temperature=self.temperature.value(),
             prompt=self.prompt.toPlainText(),
+            budget=self.tree.currentData(),
         )
+
+    def _index_of(self, budget: Budget) -> int:
+        """Returns the index of a budget in the list, -1 if it is not there. `QComboBox.findData` does not find None."""
+        return next((index for index in range(self.tree.count()) if self.tree.itemData(index) == budget), -1)
 
     def _edited(self) -> None:
         self._show_use()
         self.edited.emit()
 
     def _show_use(self) -> None:
-        """Disables rule and gamma without a drafter: there is nothing to judge."""
+        """Disables rule, gamma and tree without a drafter: there is nothing to judge."""
         drafts = self.drafter.currentData() != NO_DRAFTER
         self.rule.setEnabled(drafts)
         self.gamma.setEnabled(drafts)
+        self.tree.setEnabled(drafts)
 
     def set_running(self, running: bool) -> None:
         """Locks the settings while answers run, since they apply only from the start."""

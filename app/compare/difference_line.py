@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
-from app.compare.findings import agreement_words, conclusion, contrary_words, rule_findings
+from app.compare.findings import agreement_words, conclusion, contrary_words, rule_findings, tree_finding
 from app.look.command import native_keys
 from app.look.widgets import named, push_button
 from engine.lens.pieces import visible
@@ -110,4 +110,4 @@ def result_sentences(comparison: Comparison) -> tuple[str, ...]:
     relations = (comparison.relation(index) for index in range(len(comparison.columns)))
     parted = difference_words(comparison)
     whys = dict.fromkeys(relation.words for relation in relations if parted and relation is not None and relation.words)
-    return tuple(filter(None, (parted or agreement_words(comparison), *whys)))
+    return tuple(filter(None, (*tree_finding(comparison), parted or agreement_words(comparison), *whys)))

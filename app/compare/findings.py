@@ -157,6 +157,33 @@ def conclusion(comparison: Comparison) -> tuple[str, str]:
     return _texts(comparison, findings), _acceptance(comparison)
 
 
+def tree_finding(comparison: Comparison) -> tuple[str, str]:
+    """Returns what trees gained over chains, as a headline and an explanation; empty before both answers have a round, and if the
+    comparison is about something else."""
+    if comparison.setup.trees is None:
+        return "", ""
+    chain, tree = (comparison.columns[index] for index in comparison.setup.trees)
+    summaries = chain.answer.tally.summary, tree.answer.tally.summary
+    if not all(summary.rounds for summary in summaries):
+        return "", ""
+    plain, gained = (summary.tau for summary in summaries)
+    assert plain is not None and gained is not None
+    change = f"{abs(gained / plain - 1):.0%} {'more' if gained >= plain else 'less'}"
+    text = comparison.relation(1)
+    same = text is not None and text.kind == "same"
+    so_far = " so far" if comparison.running else ""
+    headline = (
+        f"The tree gave {gained:.2f} tokens per pass, the chain {plain:.2f}: {change}{so_far}{', for the same text' * same}."
+    )
+    if not any(round_.is_tree for round_ in tree.answer.rounds):
+        return headline, "No tree was drafted: this drafter proposes chains only, or they did not pay."
+    words = (
+        f"At {amount(tree.siblings, 'position')} the target took a choice of the tree other than the drafter's first. "
+        f"{amount(summaries[1].rounds, 'pass', 'passes')} of the target instead of {summaries[0].rounds:,}."
+    )
+    return headline, words
+
+
 def agreement_words(comparison: Comparison) -> str:
     """Returns the placeholder of a difference while there is none; empty if no texts are compared."""
     relations = [relation for index in range(len(comparison.columns)) if (relation := comparison.relation(index)) is not None]

@@ -23,6 +23,8 @@ ANSWER, RULES_ANSWER, DRAWS, DRAW_TOKENS, COPIES = 128, 64, 200, 3, 96
 TEMPERATURE, GAMMA = 0.8, 3
 """Values at which rules differ visibly: with filters, or near temperature 0, they accept almost the same. The draft length is
 fixed, because an automatic one would differ between the columns."""
+DEPTH, NODES = 4, 8
+"""Greatest depth and number of nodes of the trees that are compared with chains: where another row of a pass costs little."""
 DIVERGING_SEED = 1
 """With the built-in model, its two drafters and this seed, the texts under Rejection diverge within the first few tokens."""
 
@@ -64,7 +66,8 @@ class Preset:
 
 def _compared(setup: Setup) -> tuple[object, ...]:
     """Returns the parts of a setup that the words of a preset depend on."""
-    return tuple((column.rule, column.drafter) for column in setup.columns), setup.samples > 0, setup.own_prompts
+    columns = tuple((column.rule, column.drafter, column.budget) for column in setup.columns)
+    return columns, setup.samples > 0, setup.own_prompts
 
 
 def _two_drafters(settings: Settings) -> tuple[str, str]:
@@ -115,6 +118,11 @@ def _with_without(settings: Settings) -> Setup:
     return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, unfiltered=True)
 
 
+def _chain_tree(settings: Settings) -> Setup:
+    columns = tuple(_column(settings, rule="gumbel", gamma=DEPTH, budget=budget) for budget in (None, NODES))
+    return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, unfiltered=True)
+
+
 def _random_number(settings: Settings) -> Setup:
     columns = tuple(
         ColumnSetup(rule=rule, drafter=settings.target, gamma=1, temperature=1.0) for rule in ("match", "gumbel", "rejection")
@@ -143,7 +151,9 @@ def setup_of(turn: Turn, settings: Settings) -> Setup:
     answer, options = turn.answer, turn.answer.options
     drafter = answer.drafter if may_fit(answer.drafter, settings.target) else NO_DRAFTER
     other = NO_DRAFTER if drafter != NO_DRAFTER else single_drafter(settings.target)
-    columns = tuple(ColumnSetup(options.rule, name, options.gamma, options.temperature) for name in (drafter, other))
+    columns = tuple(
+        ColumnSetup(options.rule, name, options.gamma, options.temperature, budget=options.budget) for name in (drafter, other)
+    )
     raw = answer.request is not None and not answer.request.template
     return Setup(turn.prompt, columns, options.seed, min(options.max_tokens, ANSWER), template=not raw)
 
@@ -170,6 +180,13 @@ PRESETS: tuple[Preset, ...] = (
         "because a drafter with probabilities draws with the same noise. On average Rejection and Block accept most; their texts "
         "are others, drawn from the same distribution with different dice.",
         _four_rules,
+    ),
+    Preset(
+        "chain-tree",
+        "Chain against tree",
+        "One prompt, one seed, one drafter under Gumbel, so both texts are the same. A chain proposes one token for a position, "
+        f"a tree of {NODES} several for some, so that a wrong first choice costs less.",
+        _chain_tree,
     ),
     Preset(
         "random-number",

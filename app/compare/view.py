@@ -17,7 +17,7 @@ from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
 from app.compare.difference_line import LONGEST_HEADLINE, DifferenceLine, difference_words
 from app.compare.exporting import ComparisonExporter
-from app.compare.findings import MISSING, agreement_words, conclusion, drawing_words, rule_findings
+from app.compare.findings import MISSING, agreement_words, conclusion, drawing_words, rule_findings, tree_finding
 from app.compare.linked_columns import LinkedColumns
 from app.compare.presets import PRESETS, Preset
 from app.compare.recording import TARGET, machine_words, recorded_comparison
@@ -390,7 +390,8 @@ class CompareView(QWidget):
                 headline = MISSING
             until, least = "", f"{LONGEST_HEADLINE} {words}"
         else:
-            headline, words = "", difference_words(comparison)
+            headline, gained = tree_finding(comparison)
+            words = f"{gained} {difference_words(comparison)}".strip()
             until, least = agreement_words(comparison), words
         if self.outdated and (headline or words):
             headline = " ".join(filter(None, (BEFORE_CHANGES, headline)))

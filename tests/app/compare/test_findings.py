@@ -16,10 +16,12 @@ from app.compare.findings import (
     conclusion,
     drawing_words,
     rule_findings,
+    tree_finding,
 )
 from engine.types import Expected, Rule, RunFailed
 from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
 from tests.app.fakes import make_round
+from tests.trees import tree_round
 
 FOUR = tuple(ColumnSetup(rule=rule, drafter=drafter) for rule in ("gumbel", "rejection") for drafter in ("head", "builtin-draft"))
 
@@ -179,3 +181,49 @@ def test_texts_are_the_same_only_where_all_have_come_to_their_end() -> None:
     for run in (1, 2):
         comparison.apply(RunFailed(run, "The model is damaged."))
     assert agreement_words(comparison) == MISSING, "two answers without text are not the same text"
+
+
+CHAIN_TREE = (ColumnSetup(budget=None), ColumnSetup(budget=8))
+
+
+def test_what_a_tree_gained_is_counted() -> None:
+    comparison = compared(*CHAIN_TREE)
+    assert tree_finding(comparison) == ("", "")
+    taken = tree_round((-1, 1, "accepted"), (0, 0, "accepted"), (-1, 0, "unjudged"))
+    passed = tree_round((-1, 0, "accepted"), (-1, 1, "unjudged"), index=1)
+    tokens = [token.text for round_ in (taken, passed) for token in round_.emitted]
+    ids = [token.id for round_ in (taken, passed) for token in round_.emitted]
+    chain = [replace(each, emitted=(replace(each.emitted[0], id=own),)) for each, own in zip(rounds_of(tokens), ids, strict=True)]
+    grow(comparison, 1, chain)
+    grow(comparison, 2, [taken, passed])
+    headline, words = tree_finding(comparison)
+    assert headline == "The tree gave 2.50 tokens per pass, the chain 1.00: 150% more so far, for the same text."
+    assert words == (
+        "At 1 position the target took a choice of the tree other than the drafter's first. 2 passes of the target instead of 5."
+    )
+    end(comparison, 1)
+    end(comparison, 2)
+    assert "so far" not in tree_finding(comparison)[0] and result_sentences(comparison)[0] == tree_finding(comparison)[0]
+
+
+def test_a_tree_that_was_not_drafted_has_gained_nothing() -> None:
+    comparison = compared(*CHAIN_TREE)
+    for run in (1, 2):
+        grow(comparison, run, rounds_of(TEXT))
+    headline, words = tree_finding(comparison)
+    assert "0% more" in headline and words.startswith("No tree was drafted")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (ColumnSetup(), ColumnSetup()),
+        (ColumnSetup(), ColumnSetup(budget=8, rule="rejection")),
+        (ColumnSetup(drafter="none"), ColumnSetup(drafter="none", budget=8)),
+        (ColumnSetup(budget=4), ColumnSetup(budget=8)),
+        (*CHAIN_TREE, ColumnSetup(budget=16)),
+    ],
+)
+def test_only_a_chain_and_a_tree_alike_in_all_else_are_called_that(columns: tuple[ColumnSetup, ...]) -> None:
+    assert Setup("Tell me a story.", columns).trees is None
+    assert Setup("Tell me a story.", CHAIN_TREE[::-1]).trees == (1, 0)

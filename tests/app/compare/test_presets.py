@@ -113,3 +113,27 @@ def test_the_chosen_seed_does_not_part_them_under_gumbel(builtin: LoadedModel) -
     """In every run test_builtin_decoding has it that one seed gives one text."""
     pairs = answers_beside_each_other(builtin, "gumbel")
     assert all(first == second for first, second in islice(pairs, parting(builtin) + 4))
+
+
+def test_chain_and_tree_differ_in_the_budget_alone() -> None:
+    (preset,) = (preset for preset in PRESETS if preset.id == "chain-tree")
+    for settings in (Settings(), Settings(drafter="builtin-draft", rule="rejection", gamma=2)):
+        setup = preset.make(settings)
+        assert setup.trees == (0, 1) and {column.rule for column in setup.columns} == {"gumbel"}
+        chain, tree = (request.options for request in setup.requests("builtin", DecodingOptions(width=2)))
+        assert (chain.budget, tree.budget, tree.width) == (None, 8, 4) and chain.replace(budget=8) == tree
+
+
+def test_the_tree_of_the_preset_takes_siblings_in_the_chain_s_text(builtin: LoadedModel) -> None:
+    """With the built-in head, in the first tokens of the text."""
+    (preset,) = (preset for preset in PRESETS if preset.id == "chain-tree")
+    setup = preset.make(Settings(seed=1))
+    prompt = builtin.tokenizer.apply_chat_template([{"role": "user", "content": setup.prompt}], add_generation_prompt=True)
+    texts, siblings = [], []
+    for request in setup.requests("builtin", DecodingOptions()):
+        options = request.options.replace(max_tokens=24, analyse=False)
+        rounds = list(decode(builtin, prompt, make_drafter(request.drafter, builtin), options))
+        texts.append([token.id for round_ in rounds for token in round_.emitted])
+        siblings.append(sum(node.rank > 0 for round_ in rounds for node in round_.proposals if node.status == "accepted"))
+    assert texts[0] == texts[1]
+    assert siblings[0] == 0 < siblings[1]

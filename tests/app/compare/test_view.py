@@ -37,6 +37,7 @@ from tests.app.driving import hasten, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine
 from tests.crossings import crossed
+from tests.trees import SECOND_CHOICE
 
 Open = Callable[..., tuple[Window, CompareView, TurnsEngine]]
 
@@ -545,6 +546,28 @@ def test_every_preset_opens_from_the_menu_and_runs(qtbot: QtBot, open_compare: O
         assert preset.words in view.bar.words.text()
         run(qtbot, view)
         assert len(engine.comparisons) + len(engine.samplings) == number, preset.id
+
+
+def test_columns_may_differ_in_the_budget_of_their_trees(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="chain-tree")
+    first, second = (column.controls.tree for column in view.columns[:2])
+    assert (first.currentText(), second.currentText()) == ("Chain", "Tree of 8")
+    second.setCurrentText("Tree of 16")
+    assert view.columns[1].title.accessibleName() == "Gumbel, tree of 16, Small draft model"
+    run(qtbot, view)
+    assert [request.options.budget for request in engine.comparisons[0].requests] == [None, 16]
+    setup = view.setup
+    view.show_setup(replace(setup, columns=(setup.columns[0], replace(setup.columns[1], budget=11))), "")
+    assert second.currentText() == "Tree of 11" and view.setup.columns[1].budget == 11
+    view.columns[1].controls.drafter.setCurrentIndex(view.columns[1].controls.drafter.findData("none"))
+    assert not second.isEnabled()
+
+
+def test_what_the_tree_gained_is_said_above_the_columns(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds(gamma=2), [SECOND_CHOICE, *story_rounds()[1:]]], preset="chain-tree")
+    run(qtbot, view)
+    said = view.difference.words.accessibleDescription()
+    assert said.startswith("The tree gave ") and "At 1 position the target took a choice of the tree" in said
 
 
 def test_every_control_has_a_name_and_is_reached_by_keyboard(qtbot: QtBot, open_compare: Open) -> None:
