@@ -114,6 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
             conversation, settings = None, _settings(arguments, None)
         else:
             conversation = store.open(int(continued) if continued else newest_conversation(store))
+            if conversation.settings.comparison is not None:
+                raise DraftlightError(f"Conversation {conversation.about.id} is a comparison, which only the window can show.")
             settings = _settings(arguments, conversation.settings)
         saving = None if store is None else SavedAnswer(store, settings, conversation, prompt)
         system = (Message("system", settings.system),) if settings.system else ()

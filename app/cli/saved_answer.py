@@ -23,8 +23,8 @@ from engine.values.errors import DraftlightError
 
 
 def newest_conversation(store: ChatStore) -> int:
-    """Returns the id of the conversation changed last. Raises DraftlightError if there is none."""
-    found = store.conversations()
+    """Returns the id of the conversation changed last, comparisons left out. Raises DraftlightError if there is none."""
+    found = [each for each in store.conversations() if not each.comparison]
     if not found:
         raise DraftlightError("There is no conversation yet that could be continued.")
     return max(found, key=lambda each: each.updated).id

@@ -43,7 +43,7 @@ Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"
 
 
 Budget = int | Literal["auto"] | None
-"""As `DecodingOptions.budget`: the number of nodes of a tree, None for a chain."""
+"""Number of nodes of a tree, or None for a chain, as in `DecodingOptions.budget`."""
 USUAL = DecodingOptions()
 
 
@@ -216,6 +216,13 @@ class Column:
         for round_ in trace.rounds:
             self.add(round_)
 
+    def show_text(self, text: str, failure: str) -> None:
+        """Fills the column with a text whose rounds are not known, and why it failed, if it did."""
+        answer = self.answer
+        answer.state, answer.message = ("failed", failure) if failure else ("finished", "")
+        if text:
+            answer.text.begin(text)
+
     def rejected_at(self, position: int) -> dict[Spot, Proposal]:
         """Returns the rejected proposals for a position of the answer, in the order of the record."""
         if position >= len(self.spots):
@@ -288,10 +295,14 @@ class Comparison:
     def recorded(cls, setup: Setup, requests: Sequence[Request], traces: Sequence[Trace]) -> Comparison:
         """Returns a comparison with recorded answers, one for each column."""
         comparison = cls(setup, requests)
-        for index, (column, trace) in enumerate(zip(comparison.columns, traces, strict=True)):
-            column.read(trace)
-            comparison._advance(index)
+        for index, trace in enumerate(traces):
+            comparison.read(index, trace)
         return comparison
+
+    def read(self, index: int, trace: Trace) -> None:
+        """Fills a column with a recorded answer."""
+        self.columns[index].read(trace)
+        self._advance(index)
 
     def started(self, runs: Sequence[int]) -> None:
         """Records the run ids after the engine accepted the requests."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
@@ -23,6 +23,7 @@ from app.compare.presets import PRESETS, Preset
 from app.compare.recording import TARGET, machine_words, recorded_comparison
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, Sampling
+from app.compare.stored import ComparisonRecorder, StoredComparison
 from app.conversation.legend import Legend
 from app.look.banner import Banner
 from app.look.theme import Theme
@@ -32,7 +33,7 @@ from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.lens.pieces import Ghosts, Kind
 from engine.rounds.trace import read
-from engine.types import SEED_LIMIT, Event
+from engine.types import SEED_LIMIT, Event, Request
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, SampleRequest
 from engine.values.wording import amount
@@ -48,6 +49,7 @@ class CompareView(QWidget):
     Args:
         link: sends requests to the engine.
         settings: returns the window's settings, which provide target, drafter and sampling options.
+        recorder: stores comparisons among the chats; None stores nothing.
 
     Signals:
         closed: the user goes back to the chat.
@@ -57,8 +59,10 @@ class CompareView(QWidget):
     closed = Signal()
     changed = Signal()
 
-    def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
+    def __init__(self, link: EngineLink, settings: Callable[[], Settings], recorder: ComparisonRecorder | None = None) -> None:
         super().__init__()
+        self._recorder = ComparisonRecorder(None, lambda _: None) if recorder is None else recorder
+        self._requests: tuple[Request, ...] = ()
         named(self, "compareView", "Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.link = link
@@ -158,14 +162,14 @@ class CompareView(QWidget):
         started, setup = self.shown.setup, self.setup
         return (setup if setup.seed is not None else replace(setup, seed=started.seed)) != started
 
-    def show_setup(self, setup: Setup, words: str) -> None:
-        """Shows another comparison, not started yet, in place of the shown one."""
+    def show_setup(self, setup: Setup, words: str, target: str | None = None) -> None:
+        """Shows another comparison, not started yet, in place of the shown one. `target`: that of the settings by default."""
         self.banner.hide()
         self._preset, self._recorded_on = None, ""
         self.shown = None
         self.bar.show_setup(setup, words)
         self.bar.show_drawn_seed(None)
-        self._show_columns(setup)
+        self._show_columns(setup, target)
         for column in self.columns:
             column.show_run(None)
         self._show_expected()
@@ -179,13 +183,13 @@ class CompareView(QWidget):
         self.band.show_findings(rule_findings(empty))
         self.difference.show_words(words=drawing_words(setup), parted=False)
 
-    def _show_columns(self, setup: Setup) -> None:
+    def _show_columns(self, setup: Setup, target: str | None = None) -> None:
         settings = self.settings()
         for column in self.columns:
             column.setVisible(column.index < len(setup.columns))
             if column.index < len(setup.columns):
                 own = setup.columns[column.index]
-                column.show_setup(own, setup.own_prompts, (settings.drafter,), settings.target)
+                column.show_setup(own, setup.own_prompts, (settings.drafter,), target or settings.target)
 
     @Slot(str)
     def show_preset(self, name: str) -> None:
@@ -227,7 +231,32 @@ class CompareView(QWidget):
             column.show_run(run)
         self.legend.show()
         self.refresh()
-        QTimer.singleShot(0, self, self._show_first_difference)  # once the columns have their sizes
+        QTimer.singleShot(0, self, self._show_divergence)  # once the columns have their sizes
+
+    @Slot()
+    def _show_divergence(self) -> None:
+        """Shows where the texts diverge, with the verdicts, or else their beginnings."""
+        position = None if self.comparison is None else self.comparison.divergence
+        if position is not None:
+            self.links.scroll_into_view(position)
+            return
+        for column in self._shown:
+            column.text.scroll_into_view(0)
+
+    @Slot(object)
+    def show_stored(self, found: StoredComparison) -> None:
+        """Shows a comparison from the store. Does nothing while one runs."""
+        if self.running:
+            return
+        self.show_setup(found.setup, "", found.target)
+        self._show_comparison(found.comparison())
+        if None in found.traces:
+            self.banner.show_message("Rounds of this comparison are gone with their traces. Its texts are kept.", "note")
+
+    @Slot(str)
+    def show_note(self, message: str) -> None:
+        """Shows a message above the columns."""
+        self.banner.show_message(message, "note")
 
     def show_prompt(self, prompt: str) -> None:
         """Uses a prompt; the words of a preset are removed, since they are about its own prompt."""
@@ -288,7 +317,9 @@ class CompareView(QWidget):
             setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
             self.bar.show_drawn_seed(setup.seed)
         setup = replace(setup, template=setup.template and not settings.raw)
+        title = self._preset.title if self._preset is not None and self._preset.about(setup, settings) else ""
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
+        requests = requests if setup.samples else self._recorder.with_traces(requests)
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
             column.show_title(own.title(settings.target))
@@ -298,6 +329,8 @@ class CompareView(QWidget):
         try:
             if isinstance(self.shown, Comparison):
                 self.shown.started(self.link.compare(CompareRequest(requests)))
+                self._requests = requests
+                self._recorder.begin(self.shown, requests, title)
             else:
                 self.link.sample(SampleRequest(requests, setup.samples))
         except DraftlightError as error:
@@ -332,10 +365,11 @@ class CompareView(QWidget):
     @Slot(list)
     def receive(self, events: list[Event]) -> None:
         """Applies the engine's events for this comparison."""
-        was_running = self.running
+        was_running, open_columns = self.running, self._open_columns
         if self.shown is not None:
             for event in events:
                 self.shown.apply(event)
+        self._store(open_columns, ended=True)
         if was_running and not self.running:
             self._show_problem()
             self.refresh()
@@ -343,6 +377,18 @@ class CompareView(QWidget):
             self.changed.emit()
         else:
             self.touch()
+
+    @property
+    def _open_columns(self) -> list[int]:
+        """The indices of the columns whose answers have not ended."""
+        columns = [] if self.comparison is None else self.comparison.columns
+        return [index for index, column in enumerate(columns) if column.answer.running]
+
+    def _store(self, indices: Iterable[int], ended: bool) -> None:
+        """Stores the answers of columns: those that have ended, or those that have not."""
+        for index in indices:
+            if self.comparison is not None and self.comparison.columns[index].answer.running != ended:
+                self._recorder.finish(self.comparison.columns[index], self._requests[index])
 
     def _show_first_difference(self) -> None:
         """Shows where the texts diverge, with the verdicts, after a comparison that contrasts rules; not if the user has scrolled
@@ -460,5 +506,6 @@ class CompareView(QWidget):
         self.touch()
 
     def close_down(self) -> None:
-        """Stops repainting: the window is closing."""
+        """Stops repainting and stores what there is: the window is closing."""
         self._repaints.stop()
+        self._store(self._open_columns, ended=False)

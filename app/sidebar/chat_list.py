@@ -81,6 +81,10 @@ class ChatDelegate(QStyledItemDelegate):
                 painter, "pin", theme.faint, QRect(inside.right() - side, area.top() + (area.height() - side) // 2, side, side)
             )
             inside.setRight(inside.right() - side - 4)
+        if row.about.comparison:
+            side = round(14 * scale)
+            _paint_icon(painter, "compare", theme.dim, QRect(inside.left(), area.top() + (area.height() - side) // 2, side, side))
+            inside.setLeft(inside.left() + side + round(7 * scale))
         line = inside if not self.shows_hits else QRect(inside.left(), inside.top() + 4, inside.width(), inside.height() // 2 - 4)
         self._paint_line(painter, font, line, row.title, row.title_marks, QColor(theme.text))
         if self.shows_hits and row.excerpt:

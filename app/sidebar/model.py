@@ -127,7 +127,8 @@ class ChatsModel(QAbstractListModel):
             if row.folder is not None:
                 return f"Folder {row.title}, {amount(row.chat_count, 'chat')}" if row.folder else ALL_CHATS
             pinned = ", pinned" if row.about is not None and row.about.pinned else ""
-            return f"{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
+            kind = "Comparison " if row.about is not None and row.about.comparison else ""
+            return f"{kind}{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.conversation.transcript import Transcript
@@ -32,7 +32,12 @@ class ChatsController(QObject):
     Attributes:
         files: imports and exports chats.
         is_restoring: the last chat is being restored; text typed meanwhile is meant for it.
+
+    Signals:
+        comparison_requested: (number) the user chose a comparison in the list.
     """
+
+    comparison_requested = Signal(int)
 
     def __init__(self, chat: Chat, banner: Banner, transcript: Transcript, window: QWidget) -> None:
         super().__init__(window)
@@ -77,7 +82,7 @@ class ChatsController(QObject):
         keeper = self._chat.keeper
         if keeper is not None and not self._chat.session.replaying:
             self._requested_chat = number
-            keeper.read(partial(_read_chat, number, message), partial(self._show, message), self._report)
+            keeper.read(partial(_read_unless_comparison, number, message), partial(self._show, number, message), self._report)
 
     def _scroll_to(self, message: int | None) -> None:
         """Scrolls to a message of the shown chat."""
@@ -252,7 +257,11 @@ class ChatsController(QObject):
         self._chat.drafts.add(StoredChat(conversation.about.id), unsent)
         return conversation
 
-    def _show(self, message: int | None, opened: OpenedChat) -> None:
+    def _show(self, number: int, message: int | None, opened: OpenedChat | None) -> None:
+        if opened is None:
+            if self._requested_chat == number:
+                self.comparison_requested.emit(number)
+            return
         chat, conversation = self._chat, self._load_drafts(opened)
         if self._requested_chat != conversation.about.id or chat.session.replaying:
             return
@@ -283,6 +292,11 @@ class ChatsController(QObject):
 
 def _restore(number: int, store: ChatStore) -> None:
     store.restore(number)
+
+
+def _read_unless_comparison(number: int, message: int | None, store: ChatStore) -> OpenedChat | None:
+    """Returns a chat; None for a comparison, whose lock nobody needs, since it is not changed."""
+    return None if store.is_comparison(number) else _read_chat(number, message, store)
 
 
 def _read_chat(number: int, message: int | None, store: ChatStore) -> OpenedChat:

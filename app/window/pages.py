@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.compare.presets import ANSWER_WORDS, PRESETS, setup_of
+from app.compare.stored import ComparisonRecorder, read_stored
 from app.compare.view import CompareView
 from app.look.command import Command
 from app.look.theme import Theme
@@ -25,6 +26,7 @@ class Pages(QStackedWidget):
         conversation: the first page.
         link, settings: as in `CompareView`.
         prompt: returns the newest prompt of the conversation, which the first comparison starts with.
+        recorder: as in `CompareView`.
 
     Signals:
         page_changed: another page is shown. changed: a comparison has started or ended.
@@ -36,10 +38,16 @@ class Pages(QStackedWidget):
     exported = Signal(str, str)
 
     def __init__(
-        self, conversation: QWidget, link: EngineLink, settings: Callable[[], Settings], prompt: Callable[[], str]
+        self,
+        conversation: QWidget,
+        link: EngineLink,
+        settings: Callable[[], Settings],
+        prompt: Callable[[], str],
+        recorder: ComparisonRecorder,
     ) -> None:
         super().__init__()
         self.compare: CompareView | None = None
+        self._recorder = recorder
         self._link, self._settings, self._prompt = link, settings, prompt
         self._look: tuple[Theme, float] | None = None
         self._ghosts: Ghosts | None = None
@@ -69,8 +77,20 @@ class Pages(QStackedWidget):
         if self.compare is not None and not self.compare.running:
             self.compare.show_setup(setup_of(turn, self._settings()), ANSWER_WORDS)
 
+    @Slot(int)
+    def open_stored(self, number: int) -> None:
+        """Shows a comparison from the store, unless one is running."""
+        self.open_compare()
+        view, keeper = self.compare, self._recorder.keeper
+        if view is None or keeper is None:
+            return
+        if view.running:
+            view.show_note("Stop this comparison, or wait until it has finished, then open another.")
+        else:
+            keeper.read(partial(read_stored, number), view.show_stored, view.show_note)
+
     def _create_comparison(self) -> CompareView:
-        view = self.compare = CompareView(self._link, self._settings)
+        view = self.compare = CompareView(self._link, self._settings, self._recorder)
         view.closed.connect(self.open_conversation)
         view.changed.connect(self.changed)
         view.exporter.exported.connect(self.exported)

@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance, Slot
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
+from app.compare.stored import ComparisonRecorder
 from app.conversation.verdict_host import VerdictHost
 from app.export.dialog import export_answers
 from app.look import theme as themes
@@ -136,7 +137,8 @@ class Window(QMainWindow):
         self.sides = SideLayout(chat, self.sidebar, self.column, self.panel, self.header.sidebar)
         conversation, central = QWidget(), QWidget()
         in_column(self.header, (self.sides, 1), parent=conversation)
-        self.pages = Pages(conversation, chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
+        recorder = ComparisonRecorder(chat.keeper, chat.recorder.notify)
+        self.pages = Pages(conversation, chat.link, lambda: self.settings, lambda: self.session.newest_prompt, recorder)
         self.status = StatusStrip(self.session, self.pages.status_text)
         in_column((self.pages, 1), self.status, parent=central)
         self.verdicts = VerdictHost(self, self.transcript, cursor, self.panel, lambda: self.settings.target)
@@ -260,6 +262,7 @@ class Window(QMainWindow):
             (sidebar.deleted_chats_requested, chats.show_deleted),
             (self.palette_popup.chat_chosen, self.open_chat),
             (self.column.copy_requested, chats.duplicate),
+            (chats.comparison_requested, self.pages.open_stored),
             (self.composer.changed, chat.drafts.touch),
             (chat.recorder.written, chat.drafts.touch),
             (self.closing, chat.drafts.stop, sidebar.stop, chats.stop),

@@ -40,6 +40,8 @@ from engine.rounds.trace import Trace, read
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
+IS_COMPARISON = "instr(settings, '\"comparison\":{') > 0"
+"""SQL condition on the settings of a conversation. Quotation marks within a text are escaped, so no text looks like the key."""
 _MAX_GAP = 3600.0
 """Maximum number of seconds between two answers of one conversation."""
 
@@ -92,10 +94,13 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
     """Completes every running answer of a process that has ended, and adds a note with the number of interrupted ones."""
     alive = {presence.name, *presence.others()}
     with database.reading() as rows:
-        query = "SELECT m.id, m.writer, m.made, t.name FROM messages m LEFT JOIN traces t ON t.id = m.trace WHERE m.writer <> ''"
+        query = (
+            f"SELECT m.id, m.writer, m.made, t.name, m.conversation, {IS_COMPARISON} FROM messages m "
+            "LEFT JOIN traces t ON t.id = m.trace JOIN conversations c ON c.id = m.conversation WHERE m.writer <> ''"
+        )
         running = [tuple(row) for row in rows.execute(query)]
-    ended = 0
-    for message, writer, made, name in running:
+    ended, comparisons = 0, set()
+    for message, writer, made, name, conversation, is_comparison in running:
         if writer in alive:
             continue
         state, text, new_making = _recovered(None if name is None else traces.place(name), making_from_json(loaded(made)))
@@ -104,10 +109,18 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
                 "UPDATE messages SET state = ?, text = ?, made = ?, writer = NULL WHERE id = ? AND writer = ?",
                 (state, text, None if new_making is None else dumped(making_to_json(new_making)), message, writer),
             ).rowcount
-        ended += changed if state == "interrupted" else 0  # it may have ended just before its writer did
+        if state != "interrupted" or not changed:  # it may have ended just before its writer did
+            continue
+        if is_comparison:
+            comparisons.add(conversation)
+        else:
+            ended += 1
     if ended:
         answers = "An answer was" if ended == 1 else f"{amount(ended, 'answer')} were"
         notes.append(f"{answers} interrupted when Draftlight last ended. What was written is kept; press Continue to go on.")
+    if comparisons:
+        were = "A comparison was" if len(comparisons) == 1 else f"{amount(len(comparisons), 'comparison')} were"
+        notes.append(f"{were} interrupted when Draftlight last ended. What was written is in the list of chats.")
 
 
 def _recovered(path: Path | None, known: Making | None) -> tuple[State, str, Making | None]:

@@ -18,7 +18,7 @@ from types import TracebackType
 from engine.chats import search
 from engine.chats.database import MAX_INTEGER, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
 from engine.chats.exchange.own import own_origin
-from engine.chats.interrupted import conversations_of, end_interrupted
+from engine.chats.interrupted import IS_COMPARISON, conversations_of, end_interrupted
 from engine.chats.presence import Hold, Presence, count_registrations
 from engine.chats.repair import finish, repair
 from engine.chats.trace_files import DAY, IMPORTED, TraceFiles
@@ -51,7 +51,7 @@ RESTORABLE_DAYS = 30
 _HOUR = DAY / 24
 
 _MAX_TITLE = 200
-_SUMMARY_COLUMNS = "id, title, created, updated, pinned, folder, named, deleted, origin"
+_SUMMARY_COLUMNS = f"id, title, created, updated, pinned, folder, named, deleted, origin, {IS_COMPARISON}"
 _ANSWERED = """
 SELECT p.text FROM messages p WHERE p.conversation = ? AND p.role = 'user' AND p.deleted IS NULL
 AND EXISTS (SELECT 1 FROM messages a WHERE a.parent = p.id AND a.role = 'assistant' AND a.deleted IS NULL
@@ -235,6 +235,11 @@ class ChatStore:
                 tuple(_message(each, self.traces) for each in messages),
                 row["shown"],
             )
+
+    def is_comparison(self, conversation: int) -> bool:
+        """Returns whether a conversation is a comparison."""
+        with self._database.reading() as rows:
+            return _summary(_row(rows, conversation)).comparison
 
     def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
         """Creates an empty conversation and returns its number. Without a title, its first prompt gives it one."""
@@ -605,8 +610,8 @@ def _message(row: sqlite3.Row, traces: TraceFiles) -> StoredMessage:
 
 def _summary(row: sqlite3.Row) -> ChatSummary:
     """Converts a row that begins with the columns `_SUMMARY_COLUMNS`. Must be fast, since there may be thousands of rows."""
-    number, title, created, updated, pinned, folder, named, deleted, origin = row[:9]
-    return ChatSummary(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin)
+    number, title, created, updated, pinned, folder, named, deleted, origin, comparison = row[:10]
+    return ChatSummary(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin, bool(comparison))
 
 
 def _number(cursor: sqlite3.Cursor) -> int:

@@ -52,6 +52,7 @@ class ChatSettings:
         system: the system prompt, empty for none.
         target, drafter: names or paths, as in `engine.types.Request`.
         template, thinking, overflow: as in `engine.types.Request`.
+        comparison: the setup of a comparison, as a JSON object that only the window reads; None for a chat.
     """
 
     system: str = ""
@@ -61,6 +62,7 @@ class ChatSettings:
     template: bool = True
     thinking: Thinking = "auto"
     overflow: Overflow = "stop"
+    comparison: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class ChatSummary:
         named: whether the user chose the title; otherwise it is made from the first prompt.
         deleted: time of its deletion; None if it is not deleted.
         origin: identifier in the file that it was imported from; empty if it was not imported.
+        comparison: whether it is a comparison, whose answers belong side by side.
     """
 
     id: int
@@ -161,6 +164,7 @@ class ChatSummary:
     named: bool = False
     deleted: float | None = None
     origin: str = ""
+    comparison: bool = False
 
 
 @dataclass(frozen=True)
@@ -268,7 +272,10 @@ SETTINGS_VERSION = 1
 
 def settings_to_json(settings: ChatSettings) -> dict[str, Any]:
     """Converts settings to a JSON object, with the version."""
-    return {"version": SETTINGS_VERSION, **plain(settings), "options": options_to_json(settings.options)}
+    value = {"version": SETTINGS_VERSION, **plain(settings), "options": options_to_json(settings.options)}
+    if settings.comparison is None:
+        del value["comparison"]
+    return value
 
 
 _VALIDATORS: dict[str, Callable[[Any], bool]] = {
@@ -276,6 +283,7 @@ _VALIDATORS: dict[str, Callable[[Any], bool]] = {
     "template": lambda value: isinstance(value, bool),
     "thinking": lambda value: value in THINKINGS,
     "overflow": lambda value: value in OVERFLOWS,
+    "comparison": lambda value: isinstance(value, Mapping),
 }
 """Checks whether stored values of `ChatSettings` are valid."""
 
