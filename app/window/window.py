@@ -49,6 +49,7 @@ from app.window.status_strip import StatusStrip
 from app.window.tour import Tour, tour_stops
 from app.window.trace_reader import TraceReader
 from app.window.view_updates import ViewUpdates
+from app.window.warmer import WarmerOffer
 from engine.chats import ChatStore
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.runtime.interface import EngineLike
@@ -215,8 +216,9 @@ class Window(QMainWindow):
         """Connects controls to the parts that carry out their requests."""
         chat, header, column, composer, transcript = self.chat, self.header, self.column, self.composer, self.transcript
         messages, pages = self.messages, self.pages
+        warmer = WarmerOffer(chat, self.banner, messages.raise_temperature, self)
         _connect(
-            (header.changed, self.models.change),
+            (header.changed, self.models.change, warmer.offer),
             (header.open_model, self._show_settings, self.models.choose),
             (header.strip.remedy_requested, messages.apply_remedy),
             (header.options.clicked, self.open_options),

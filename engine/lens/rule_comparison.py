@@ -406,8 +406,12 @@ def similarity_reason(comparison: RuleComparison, options: DecodingOptions) -> s
 
 def warmer_would_help(comparison: RuleComparison, options: DecodingOptions) -> bool:
     """Returns whether a higher temperature is likely to show a difference that is not visible now."""
-    cold = options.temperature <= COLD and not any(_filter_reasons(options.replace(temperature=WARM)))
-    return cold and comparison.alike and not comparison.all_copied
+    return rules_nearly_coincide(options) and comparison.alike and not comparison.all_copied
+
+
+def rules_nearly_coincide(options: DecodingOptions) -> bool:
+    """Returns whether the rules accept nearly the same because of the temperature, and no filter narrows the choice as well."""
+    return options.temperature <= COLD and not any(_filter_reasons(options.replace(temperature=WARM)))
 
 
 def _sampling_reasons(options: DecodingOptions) -> Iterable[str]:
