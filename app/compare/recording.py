@@ -11,7 +11,7 @@ from app.compare.comparison import LETTERS, Comparison, Setup
 from app.compare.presets import Preset
 from app.session.settings import Settings
 from engine.files.foreign import text, whole
-from engine.rounds.trace import ENDING, Trace, read
+from engine.rounds.trace import ENDING, read
 from engine.values.wording import amount
 
 RECORDED = Path(__file__).resolve().parents[2] / "assets" / "demonstration"
@@ -25,15 +25,12 @@ def recorded_setup(preset: Preset) -> Setup:
     return preset.make(Settings())
 
 
-def recorded_comparison(preset: Preset) -> Comparison:
-    """Returns the recorded result of a preset. Raises DraftlightError if a trace is missing or cannot be read."""
+def recorded_comparison(preset: Preset) -> tuple[Comparison, str]:
+    """Returns the recorded result of a preset, and the machine that recorded it: "Apple M2, 8 cores". Raises DraftlightError if a
+    trace is missing or cannot be read."""
     setup = recorded_setup(preset)
     traces = [read(RECORDED / f"{letter}{ENDING}") for letter, _ in zip(LETTERS, setup.columns, strict=False)]
-    return Comparison.recorded(setup, setup.requests(TARGET, Settings().options()), traces)
-
-
-def machine_words(trace: Trace) -> str:
-    """Returns the machine that recorded a trace: "Apple M2, 8 cores"."""
-    hardware = trace.part("hardware")
+    hardware = traces[0].part("hardware")
     device, cores = text(hardware.get("device")), whole(hardware.get("cores"))
-    return ", ".join(filter(None, (device, "" if cores is None else amount(cores, "core"))))
+    machine = ", ".join(filter(None, (device, "" if cores is None else amount(cores, "core"))))
+    return Comparison.recorded(setup, setup.requests(TARGET, Settings().options()), traces), machine

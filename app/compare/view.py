@@ -20,7 +20,7 @@ from app.compare.exporting import ComparisonExporter
 from app.compare.findings import MISSING, agreement_words, conclusion, drawing_words, rule_findings, tree_finding
 from app.compare.linked_columns import LinkedColumns
 from app.compare.presets import PRESETS, Preset
-from app.compare.recording import TARGET, machine_words, recorded_comparison
+from app.compare.recording import TARGET, recorded_comparison
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, Sampling
 from app.compare.stored import ComparisonRecorder, StoredComparison
@@ -32,7 +32,6 @@ from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.lens.pieces import Ghosts, Kind
-from engine.rounds.trace import read
 from engine.types import SEED_LIMIT, Event, Request
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, SampleRequest
@@ -98,7 +97,7 @@ class CompareView(QWidget):
             self.bar, self.banner, self.difference, self.band, in_row(self.legend, margins=(7, 3, 12, 3)), (area, 1), parent=self
         )
         link.compared.connect(self.receive)
-        self.show_preset(PRESETS[0].id)
+        self._prepare(PRESETS[0])
 
     def _connect(self, column: CompareColumn) -> None:
         index = column.index
@@ -214,12 +213,12 @@ class CompareView(QWidget):
     def show_recorded(self, preset: Preset) -> bool:
         """Shows the recorded result of a preset where its texts diverge; returns False if it cannot be read."""
         try:
-            comparison = recorded_comparison(preset)
+            comparison, machine = recorded_comparison(preset)
         except DraftlightError:
             return False
         self.show_setup(comparison.setup, "")
         self._preset = preset
-        self._recorded_on = machine_words(read(comparison.traces[0]))
+        self._recorded_on = machine
         self._show_comparison(comparison)
         self._show_about()
         return True
@@ -231,12 +230,15 @@ class CompareView(QWidget):
             column.show_run(run)
         self.legend.show()
         self.refresh()
+        self.changed.emit()
         QTimer.singleShot(0, self, self._show_divergence)  # once the columns have their sizes
 
     @Slot()
     def _show_divergence(self) -> None:
         """Shows where the texts diverge, with the verdicts, or else their beginnings."""
-        position = None if self.comparison is None else self.comparison.divergence
+        if self.comparison is None or self.running:
+            return
+        position = self.comparison.divergence
         if position is not None:
             self.links.scroll_into_view(position)
             return
@@ -259,7 +261,9 @@ class CompareView(QWidget):
         self.banner.show_message(message, "note")
 
     def show_prompt(self, prompt: str) -> None:
-        """Uses a prompt; the words of a preset are removed, since they are about its own prompt."""
+        """Uses a prompt. The words and the recorded result of a preset are removed, since they are about its own prompt."""
+        if self._recorded_on and self._preset is not None:
+            self._prepare(self._preset)
         self._preset = None
         self.bar.prompt.setPlainText(prompt)
         self.bar.show_words("")

@@ -97,6 +97,8 @@ class Pages(QStackedWidget):
         self.show_settings()
         if prompt := self._prompt():
             view.show_prompt(prompt)
+        else:
+            view.show_preset(PRESETS[0].id)
         if self._look is not None:
             view.set_look(*self._look)
         self.addWidget(view)

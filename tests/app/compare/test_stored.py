@@ -105,6 +105,7 @@ def test_a_comparison_is_listed_opened_renamed_and_deleted_like_a_chat(qtbot: Qt
         assert column.answer.finish == before.answer.finish
     assert again.divergence == first.divergence and again.traces == first.traces
     assert view.columns[0].text.plain_text() == first.columns[0].answer.text.text
+    qtbot.waitUntil(lambda: window.status.line.text() == "Comparison done")
     assert not view.running and view.may_export and window.session.turns == [], "no chat was opened for it"
 
     window.sidebar._rename(1, "Mine")

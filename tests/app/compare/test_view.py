@@ -109,6 +109,9 @@ def test_the_newest_prompt_of_the_chat_is_compared_unless_a_preset_has_its_own(q
     assert engine.comparisons[0].requests[1].messages[-1].content == "Why is the sky blue?"
     view.show_preset("with-without")
     assert "lighthouse" in view.bar.prompt.toPlainText()
+    view.show_preset("rejection-gumbel")
+    view.show_prompt("Why is the sky blue?")
+    assert view.shown is None and view.bar.start.text() == "Start", "the recorded result is about its own prompt"
 
 
 def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_explained(
