@@ -113,9 +113,8 @@ class CompareColumn(QFrame):
     # Content.
 
     def show_setup(self, setup: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
-        """Sets controls and title to a setup; for `own_prompt`, `names` and `target` see `ColumnControls.show_setup`."""
+        """Sets the controls to a setup; for `own_prompt`, `names` and `target` see `ColumnControls.show_setup`."""
         self.controls.show_setup(setup, own_prompt, names, target)
-        self.show_title(setup.title(target))
 
     @Slot()
     def _show_controls(self) -> None:
@@ -124,11 +123,12 @@ class CompareColumn(QFrame):
         self.unfold.setVisible(folds)
         self.controls.setVisible(not folds or self.unfold.isChecked())
 
-    def show_title(self, words: str) -> None:
-        """Shows the title; tooltip and screen reader get it in full."""
+    def show_title(self, setup: ColumnSetup, target: str, below_rule: bool = False) -> None:
+        """Shows the title; tooltip and screen reader get it in full. `below_rule`: the rule stands above the column."""
+        words = setup.title(target)
         self.title.setToolTip(plain_tip(words))
         self.title.setAccessibleName(words)
-        self.title.setText(words)
+        self.title.setText(setup.drafter_title(target) if below_rule else words)
 
     def _show_page(self, page: QWidget) -> None:
         """Shows the text or the samples; the hidden page takes no space."""

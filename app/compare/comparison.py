@@ -63,8 +63,12 @@ class ColumnSetup:
         narrow columns cut off the end. Without a drafter there is no rule."""
         if self.drafter == NO_DRAFTER:
             return "No drafter"
-        drafts = "" if self.budget == USUAL.budget else f", {budget_words(self.budget)}"
-        return f"{RULE_TITLES[self.rule]}{drafts}, {drafter_words(self.drafter, target)}"
+        return f"{RULE_TITLES[self.rule]}, {self.drafter_title(target)}"
+
+    def drafter_title(self, target: str) -> str:
+        """Returns the drafter in words, with the budget of trees unless it is the usual one."""
+        drafts = "" if self.budget == USUAL.budget else f"{budget_words(self.budget)}, "
+        return f"{drafts}{drafter_words(self.drafter, target)}"
 
     @property
     def invariant(self) -> bool:

@@ -189,6 +189,7 @@ class CompareView(QWidget):
             if column.index < len(setup.columns):
                 own = setup.columns[column.index]
                 column.show_setup(own, setup.own_prompts, (settings.drafter,), target or settings.target)
+                column.show_title(own, target or settings.target, bool(setup.rules))
 
     @Slot(str)
     def show_preset(self, name: str) -> None:
@@ -289,7 +290,7 @@ class CompareView(QWidget):
         if self.shown is None:
             target = self.settings().target
             for column in self._shown:
-                column.show_title(column.controls.setup.title(target))
+                column.show_title(column.controls.setup, target, bool(self.setup.rules))
         elif self.comparison is not None:
             self._show_result(self.comparison)
         self._show_about()
@@ -326,7 +327,7 @@ class CompareView(QWidget):
         requests = requests if setup.samples else self._recorder.with_traces(requests)
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
-            column.show_title(own.title(settings.target))
+            column.show_title(own, settings.target, bool(setup.rules))
         self.legend.setVisible(not setup.samples)
         self._level(anew=True)
         self.shown = Sampling(setup, settings.target) if setup.samples else Comparison(setup, requests)

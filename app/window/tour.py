@@ -56,7 +56,7 @@ def tour_stops(header: Header, column: ChatColumn, panel: SidePanel, sidebar: Si
         Stop(
             "Rules",
             "How proposals are judged. Change the rule while an answer runs and watch what happens. Whichever you choose, "
-            "the model's output distribution stays the same.",
+            "the model's output distribution stays the same. “Rejection against Gumbel” on the first screen shows what differs.",
             lambda: header.rule,
         ),
         Stop(

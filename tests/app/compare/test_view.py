@@ -827,6 +827,9 @@ def test_the_demonstration_opens_with_a_recorded_result_where_the_texts_diverge(
         assert block is not None and rejected
         assert all(text in block.flow.text_between(0, block.flow.length, keep_ghosts=True) for text in rejected)
         assert all(f"“{text.replace(' ', '·')}”" in unescape(column.verdict.text()) for text in rejected)
+    titles = [column.title.text() for column in view.columns]
+    assert titles == ["Trained head", "Small draft model"] * 2, "their rule stands above them"
+    assert [column.title.accessibleName() for column in view.columns][2] == "Rejection, Trained head"
     assert view.bar.start.text() == "Run it live" and "Recorded with the built-in models" in view.bar.words.text()
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     (asked,) = engine.comparisons
