@@ -48,13 +48,18 @@ WORD = re.compile(r" ?\S+( \S+)*")
 
 def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """As in `engine.exports.formats.Make`."""
-    return {"report": to_html(traces, wanted.ghosts or "all")}
+    return {"report": to_html(traces, wanted.ghosts or "all", wanted.verdict)}
 
 
-def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:
-    """Returns the report on these answers as one HTML document. `ghosts` are visible at first; the reader can change that."""
+def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all", verdict: Sequence[str] = ()) -> str:
+    """Returns the report on these answers as one HTML document.
+
+    Args:
+        ghosts: those that are visible at first; the reader can change that.
+        verdict: results of a comparison of the answers, a sentence each.
+    """
     title = _title(traces)
-    return page(title, "".join(_page(traces, title, ghosts)))
+    return page(title, "".join(_page(traces, title, ghosts, verdict)))
 
 
 def _title(traces: Sequence[Trace]) -> str:
@@ -63,7 +68,7 @@ def _title(traces: Sequence[Trace]) -> str:
     return line if len(line) <= 90 else line[:89].rstrip() + "…"
 
 
-def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
+def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts, verdict: Sequence[str]) -> Iterator[str]:
     exported = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     several = amount(len(traces), "answer") if len(traces) != 1 else "One answer"
     yield f"<header><h1>{text(title)}</h1>"
@@ -72,6 +77,9 @@ def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
         links = (f'<li><a href="#answer{index}">{text(name)}</a></li>' for index, name in enumerate(names(traces), 1))
         yield f"<nav aria-label=Answers><ol>{''.join(links)}</ol></nav>"
     yield "</header>"
+    if verdict:
+        sentences = "".join(f"<p>{text(sentence)}</p>" for sentence in verdict)
+        yield f"<section><h2>What the comparison shows</h2>{sentences}</section>"
     if len(traces) > 1:
         yield "<section><h2>All answers together</h2><p class=dim>As if they had been decoded one after the other.</p>"
         yield f"{_tiles(total(traces))}</section>"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from engine.chats.values import EDITED_WORDS, STATE_WORDS, Conversation, StoredMessage
+from engine.lens.shared_wording import RULE_TITLES, drafter_title
 from engine.values.wording import amount
 
 _NAMES = {"user": "You", "assistant": "Assistant"}
@@ -21,9 +22,19 @@ def _conversation(whole: Conversation) -> str:
     parts = [f"# {' '.join(whole.about.title.split())}", f"*{created:%Y-%m-%d %H:%M} UTC*"]
     if whole.settings.system.strip():
         parts += ["## System prompt", whole.settings.system.strip()]
-    for message in whole.path:
-        parts += [f"## {(message.made and message.made.model) or _NAMES[message.role]}", message.text.strip(), _figures(message)]
+    compares = whole.settings.comparison is not None  # its answers are side by side, not versions of one
+    for message in whole.messages if compares else whole.path:
+        parts += [f"## {_heading(message, compares)}", message.text.strip(), _figures(message)]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _heading(message: StoredMessage, compares: bool) -> str:
+    """Returns the writer of a message; in a comparison, where one model writes all answers, rule and drafter."""
+    if message.made is None:
+        return _NAMES[message.role]
+    if compares:
+        return f"{RULE_TITLES[message.made.settings.options.rule]}, {drafter_title(message.made.settings.drafter)}"
+    return message.made.model or _NAMES[message.role]
 
 
 def _figures(message: StoredMessage) -> str:

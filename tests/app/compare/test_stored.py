@@ -18,7 +18,8 @@ from app.compare.stored import ComparisonRecorder, read_stored, setup_from_json,
 from app.compare.view import CompareView
 from app.session.chat_keeper import ChatKeeper
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatStore
+from engine.chats import ChatSettings, ChatStore, to_markdown
+from engine.rounds.codec import options_to_json
 from engine.rounds.trace import Writer
 from engine.runtime.worker import Engine
 from engine.types import DecodingOptions
@@ -183,7 +184,10 @@ def begun(store_home: Path, own_prompts: bool = False) -> tuple[ChatStore, Compa
     recorder = ComparisonRecorder(Now(), lambda _: None)
     recorder.begin(comparison, requests, "")
     for request in requests:
-        writer = Writer(Path(request.trace_path or ""), {"options": {}, "prompt": {"messages": []}, "kept": False})
+        writer = Writer(
+            Path(request.trace_path or ""),
+            {"options": options_to_json(request.options), "prompt": {"messages": []}, "kept": False},
+        )
         for round_ in story_rounds()[:2]:
             writer.round(round_)
         writer.close()
@@ -202,6 +206,9 @@ def test_a_killed_comparison_is_in_the_list_with_its_rounds(tmp_path: Path, own_
         assert found.setup == comparison.setup and [each.state for each in found.messages] == ["interrupted"] * 2
         shown = found.comparison()
         assert [len(column.answer.rounds) for column in shown.columns] == [2, 2] and not shown.running
+        headings = [line for line in to_markdown([again.open(about.id)]).splitlines() if line.startswith("## ")]
+        you = ["## You"] * (1 + own_prompts)
+        assert sorted(headings) == sorted([*you, "## Gumbel, Trained head", "## Rejection, Trained head"])
         prompts = [each.text for each in again.open(about.id).messages if each.role == "user"]
         assert prompts == (["One?", "Two?"] if own_prompts else ["Tell me a story."])
         with pytest.raises(DraftlightError, match="no conversation yet"):

@@ -755,6 +755,9 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     for sentence in filter(None, shown):
         assert unescape(in_card).replace(" ", "").find(sentence.replace(" ", "")) >= 0, "the picture says what the page says"
     assert any(shown)
+    view.exporter.write_answers(view.shown, kind_named("report"), tmp_path / "both.html")
+    report = unescape((tmp_path / "both.html").read_text(encoding="utf-8"))
+    assert all(f"<p>{sentence}</p>" in report for sentence in filter(None, shown)), "and so does the report, before all figures"
     assert "A: No drafter" in card and "B: " in card, "all answers are on it"
     assert svg.LIGHT.background in card, "in the colours of the window"
     assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
