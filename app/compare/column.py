@@ -123,12 +123,11 @@ class CompareColumn(QFrame):
         self.unfold.setVisible(folds)
         self.controls.setVisible(not folds or self.unfold.isChecked())
 
-    def show_title(self, setup: ColumnSetup, target: str, below_rule: bool = False) -> None:
-        """Shows the title; tooltip and screen reader get it in full. `below_rule`: the rule stands above the column."""
-        words = setup.title(target)
-        self.title.setToolTip(plain_tip(words))
-        self.title.setAccessibleName(words)
-        self.title.setText(setup.drafter_title(target) if below_rule else words)
+    def show_title(self, short: str, full: str) -> None:
+        """Shows the title; tooltip and screen reader get it in full."""
+        self.title.setToolTip(plain_tip(full))
+        self.title.setAccessibleName(full)
+        self.title.setText(short)
 
     def _show_page(self, page: QWidget) -> None:
         """Shows the text or the samples; the hidden page takes no space."""

@@ -59,16 +59,9 @@ class ColumnSetup:
     budget: Budget = USUAL.budget
 
     def title(self, target: str) -> str:
-        """Returns rule and drafter in words, and the budget of trees unless it is the usual one. The rule comes first, since
-        narrow columns cut off the end. Without a drafter there is no rule."""
-        if self.drafter == NO_DRAFTER:
-            return "No drafter"
-        return f"{RULE_TITLES[self.rule]}, {self.drafter_title(target)}"
-
-    def drafter_title(self, target: str) -> str:
-        """Returns the drafter in words, with the budget of trees unless it is the usual one."""
-        drafts = "" if self.budget == USUAL.budget else f"{budget_words(self.budget)}, "
-        return f"{drafts}{drafter_words(self.drafter, target)}"
+        """Returns rule and drafter in words. The rule comes first, since narrow columns cut off the end. Without a drafter there
+        is no rule."""
+        return "No drafter" if self.drafter == NO_DRAFTER else f"{RULE_TITLES[self.rule]}, {drafter_words(self.drafter, target)}"
 
     @property
     def invariant(self) -> bool:
@@ -131,6 +124,15 @@ class Setup:
         rules = tuple(dict.fromkeys(column.rule for column in drafted))
         alike = len({(self.prompt_of(column), column.temperature) for column in drafted}) == 1
         return rules if alike and len(rules) > 1 else ()
+
+    def titles(self, column: ColumnSetup, target: str) -> tuple[str, str]:
+        """Returns the title of a column: in short, where its rule stands above it, and in full. If columns differ in their trees,
+        it names those."""
+        differ = len({each.budget for each in self.columns if each.drafter != NO_DRAFTER}) > 1
+        tree = f", {budget_words(column.budget)}" if differ and column.drafter != NO_DRAFTER else ""
+        short = f"{drafter_words(column.drafter, target)}{tree}"
+        full = f"{column.title(target)}{tree}"
+        return (short if self.rules else full), full
 
     def prompt_of(self, column: ColumnSetup) -> str:
         """Returns the column's own prompt if columns have their own, else the shared one."""

@@ -101,7 +101,9 @@ def _column(settings: Settings, **changes: object) -> ColumnSetup:
 def _rejection_gumbel(settings: Settings) -> Setup:
     rules: tuple[Rule, ...] = ("gumbel", "rejection")
     columns = tuple(
-        _column(settings, rule=rule, drafter=drafter, gamma=GAMMA) for rule in rules for drafter in _two_drafters(settings)
+        _column(settings, rule=rule, drafter=drafter, gamma=GAMMA, budget=None)
+        for rule in rules
+        for drafter in _two_drafters(settings)
     )
     seed = DIVERGING_SEED if settings.target == "builtin" else settings.seed
     return Setup(STORY, columns, seed=seed, max_tokens=RULES_ANSWER, unfiltered=True)
@@ -109,7 +111,7 @@ def _rejection_gumbel(settings: Settings) -> Setup:
 
 def _four_rules(settings: Settings) -> Setup:
     rules: tuple[Rule, ...] = ("match", "gumbel", "rejection", "block")
-    columns = tuple(_column(settings, rule=rule, gamma=GAMMA) for rule in rules)
+    columns = tuple(_column(settings, rule=rule, gamma=GAMMA, budget=None) for rule in rules)
     return Setup(STORY, columns, seed=settings.seed, max_tokens=RULES_ANSWER, unfiltered=True)
 
 

@@ -189,7 +189,7 @@ class CompareView(QWidget):
             if column.index < len(setup.columns):
                 own = setup.columns[column.index]
                 column.show_setup(own, setup.own_prompts, (settings.drafter,), target or settings.target)
-                column.show_title(own, target or settings.target, bool(setup.rules))
+                column.show_title(*setup.titles(own, target or settings.target))
 
     @Slot(str)
     def show_preset(self, name: str) -> None:
@@ -275,6 +275,8 @@ class CompareView(QWidget):
         setup = self.setup
         if not self.running and len(setup.columns) < MOST_COLUMNS:
             self._show_columns(with_column(setup))
+            if self.shown is None:
+                self._show_expected()
             self._show_about()
             self._show_state()
 
@@ -288,9 +290,10 @@ class CompareView(QWidget):
     @Slot()
     def _edited(self) -> None:
         if self.shown is None:
-            target = self.settings().target
+            setup, target = self.setup, self.settings().target
+            self._show_expected()
             for column in self._shown:
-                column.show_title(column.controls.setup, target, bool(self.setup.rules))
+                column.show_title(*setup.titles(column.controls.setup, target))
         elif self.comparison is not None:
             self._show_result(self.comparison)
         self._show_about()
@@ -327,7 +330,7 @@ class CompareView(QWidget):
         requests = requests if setup.samples else self._recorder.with_traces(requests)
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
-            column.show_title(own, settings.target, bool(setup.rules))
+            column.show_title(*setup.titles(own, settings.target))
         self.legend.setVisible(not setup.samples)
         self._level(anew=True)
         self.shown = Sampling(setup, settings.target) if setup.samples else Comparison(setup, requests)

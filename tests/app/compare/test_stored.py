@@ -132,6 +132,10 @@ def test_what_was_written_is_kept_when_the_window_is_closed_meanwhile(
     assert view is not None
     view.start()
     qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
+    running = view.comparison
+    window.open_chat(1, None)
+    qtbot.waitUntil(lambda: "Stop this comparison" in view.banner.label.text())
+    assert view.comparison is running, "a running comparison is not put aside"
     window.close()
     with ChatStore() as store:
         (about,) = store.conversations()

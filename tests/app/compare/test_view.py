@@ -556,7 +556,8 @@ def test_columns_may_differ_in_the_budget_of_their_trees(qtbot: QtBot, open_comp
     first, second = (column.controls.tree for column in view.columns[:2])
     assert (first.currentText(), second.currentText()) == ("Chain", "Tree of 8")
     second.setCurrentText("Tree of 16")
-    assert view.columns[1].title.accessibleName() == "Gumbel, tree of 16, Small draft model"
+    assert view.columns[1].title.accessibleName() == "Gumbel, Small draft model, tree of 16"
+    assert view.columns[0].title.text() == "Gumbel, Small draft model, chain"
     run(qtbot, view)
     assert [request.options.budget for request in engine.comparisons[0].requests] == [None, 16]
     setup = view.setup
