@@ -31,7 +31,7 @@ from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import EXPECTED_RULES, Rule
 from engine.values.wording import amount, noun
 
-FIGURES = ("throughput", "speed_up", "alpha", "tau")
+FIGURES = ("throughput", "speed_up", "alpha", "expected_acceptance", "tau")
 POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."
 VERDICT_LINES = 3
 NARROW = 420
@@ -178,7 +178,7 @@ class CompareColumn(QFrame):
             self._show_figures(figures_of(answer, comparison.speed_up(self.index), acceptance=()))
             return
         rules = comparison.setup.contrasted
-        acceptance = [expected_acceptance(self.run.setup.rule, paired_of(comparison))] if rules else None
+        acceptance = expected_acceptance(self.run.setup.rule, paired_of(comparison)) if rules else None
         self._show_figures(figures_of(answer, comparison.speed_up(self.index), acceptance))
         relation = comparison.relation(self.index)
         others = comparison.letters_compared_with(self.index) if relation is None and answer.tally.rounds else ""
@@ -373,13 +373,13 @@ def figures_of(answer: Answer, speed_up: float | None, acceptance: Sequence[Figu
     return figures
 
 
-def expected_acceptance(rule: Rule, paired: PairedAcceptance | None) -> Figure:
-    """Returns the acceptance that a rule is expected to have at the positions of all columns."""
+def expected_acceptance(rule: Rule, paired: PairedAcceptance | None) -> list[Figure]:
+    """Returns the acceptance that a rule is expected to have at the positions of all columns; none while there are too few."""
     if rule not in EXPECTED_RULES:
-        return "–", "no expectation: judges jointly"
+        return [("no", "expected acceptance")]
     if paired is None or paired.has_too_few_blocks:
-        return "–", "expected acceptance"
-    return share(paired.expected[rule]), "expected acceptance, same positions"
+        return []
+    return [(share(paired.expected[rule]), "expected acceptance")]
 
 
 def relation_words(relation: Relation) -> str:

@@ -284,8 +284,10 @@ class ColumnControls(QWidget):
         self.gamma.edited.connect(self._edited)
         self.temperature.edited.connect(self._edited)
         self.prompt.textChanged.connect(self.edited)
-        self.named = (LabelledControl("Drafter", self.drafter), LabelledControl("Rule", self.rule))
-        others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature), self.tree)
+        self.named = tuple(
+            LabelledControl(name, box) for name, box in (("Drafter", self.drafter), ("Rule", self.rule), ("Tree", self.tree))
+        )
+        others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature))
         chips = wrapping(6, *self.named, *others, expands=True)
         in_column(self.prompt, chips, spacing=7, parent=self)
 

@@ -33,6 +33,8 @@ FITS_NOTES: dict[Fits, str] = {
 DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",
     "alpha": f"Acceptance rate (alpha): {FIGURES['alpha']} ± is half the width of Wilson's 95% interval.",
+    "expected_acceptance": "Expected acceptance: the share of the proposals judged in any column that a rule accepts on average, "
+    "in closed form. Block judges jointly and has none.",
     "tau": f"Tokens per pass (tau): {FIGURES['tau']} The expected value follows from alpha: {FIGURES['predicted_tau']}.",
     "tau_block": f"Tokens per pass (tau): {FIGURES['tau']} Block judges jointly, so no value follows from alpha.",
     "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",

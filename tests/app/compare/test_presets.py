@@ -124,16 +124,12 @@ def test_chain_and_tree_differ_in_the_budget_alone() -> None:
         assert (chain.budget, tree.budget, tree.width) == (None, 8, 4) and chain.replace(budget=8) == tree
 
 
-def test_the_tree_of_the_preset_takes_siblings_in_the_chain_s_text(builtin: LoadedModel) -> None:
-    """With the built-in head, in the first tokens of the text."""
+def test_the_tree_of_the_preset_takes_siblings(builtin: LoadedModel) -> None:
+    """With the built-in head, within the first tokens; that trees change no text is tested with the engine."""
     (preset,) = (preset for preset in PRESETS if preset.id == "chain-tree")
     setup = preset.make(Settings(seed=1))
     prompt = builtin.tokenizer.apply_chat_template([{"role": "user", "content": setup.prompt}], add_generation_prompt=True)
-    texts, siblings = [], []
-    for request in setup.requests("builtin", DecodingOptions()):
-        options = request.options.replace(max_tokens=24, analyse=False)
-        rounds = list(decode(builtin, prompt, make_drafter(request.drafter, builtin), options))
-        texts.append([token.id for round_ in rounds for token in round_.emitted])
-        siblings.append(sum(node.rank > 0 for round_ in rounds for node in round_.proposals if node.status == "accepted"))
-    assert texts[0] == texts[1]
-    assert siblings[0] == 0 < siblings[1]
+    request = setup.requests("builtin", DecodingOptions())[1]
+    options = request.options.replace(max_tokens=32, analyse=False)
+    rounds = decode(builtin, prompt, make_drafter(request.drafter, builtin), options)
+    assert any(node.rank > 0 and node.status == "accepted" for round_ in rounds for node in round_.proposals)

@@ -274,6 +274,8 @@ def test_the_four_rules_and_their_times_are_seen_whole_on_a_small_screen(qtbot: 
     run(qtbot, view)
     QApplication.processEvents()
     assert view.columns[2].relation.text().startswith("Differs from A")
+    said = [column.figures.accessibleDescription() for column in view.columns]
+    assert all("% expected acceptance" in each for each in said[:3]) and "no expected acceptance" in said[3]
     assert view._area.verticalScrollBar().maximum() == 0, "nothing has to be scrolled"
 
 
