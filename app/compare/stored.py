@@ -84,7 +84,6 @@ class StoredComparison:
 
 def read_stored(number: int, store: ChatStore) -> StoredComparison:
     """Reads a comparison and its traces. Raises DraftlightError if it cannot be shown."""
-    store.end_interrupted()  # the process that ran it may have been killed
     conversation = store.open(number)
     setup = setup_from_json(conversation.settings.comparison or {})
     messages = tuple(message for message in conversation.messages if message.role == "assistant")
