@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.files.hub import require_drafter
-from engine.lens.shared_wording import BUDGET, BUDGET_RANGE, CHAIN
+from engine.lens.shared_wording import BUDGET, CHAIN
 from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS
 from engine.values.errors import DraftlightError
@@ -45,14 +45,9 @@ def number(name: str) -> Callable[[str], float | Gamma]:
 gamma = number("gamma")
 
 
-def budget(text: str) -> float | Gamma:
-    """Parses a budget for trees: a number, "auto", or "chain", which `_given` makes None."""
-    if text in ("auto", CHAIN):
-        return text  # type: ignore[return-value]
-    try:
-        return RANGES["budget"].read(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"budget must be a whole number from {BUDGET_RANGE}, not {text!r}") from None
+def budget(text: str) -> float | str:
+    """Parses a budget for trees: a number, or "chain", which `_given` makes None."""
+    return CHAIN if text == CHAIN else number("budget")(text)
 
 
 SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
@@ -68,8 +63,8 @@ TREE_OPTIONS = (
     option(
         "--budget",
         type=budget,
-        metavar="auto|N|chain",
-        help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} (a number from {BUDGET_RANGE}; default: auto)",
+        metavar="N|chain",
+        help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} ({RANGES['budget'].short}; default: {CHAIN})",
     ),
     option(
         "--width",

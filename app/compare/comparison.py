@@ -42,7 +42,7 @@ MOST_COLUMNS = len(LETTERS)
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 
 
-Budget = int | Literal["auto"] | None
+Budget = int | None
 """Number of nodes of a tree, or None for a chain, as in `DecodingOptions.budget`."""
 USUAL = DecodingOptions()
 
@@ -486,7 +486,7 @@ def drafter_words(drafter: str, target: str) -> str:
 
 def budget_words(budget: Budget) -> str:
     """Returns a budget in words: "tree of 8"."""
-    return "chain" if budget is None else "tree, automatic" if budget == "auto" else f"tree of {budget}"
+    return "chain" if budget is None else f"tree of {budget}"
 
 
 def with_column(setup: Setup) -> Setup:

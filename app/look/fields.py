@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal, Slot
@@ -22,7 +21,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLabel, QWidget
 
 from app.look import theme as themes
 from app.look.widgets import FocusFrame, announce, named
-from engine.lens.shared_wording import BUDGET_RANGE, CHAIN
+from engine.lens.shared_wording import CHAIN
 from engine.types import RANGES, SEED_LIMIT
 from engine.values.ranges import Range
 
@@ -346,36 +345,15 @@ class GammaBox(NumberField):
 
 
 class BudgetBox(NumberField):
-    """The number of tokens that a tree proposes, "auto" (0) or "chain" (-1). Typing the beginning of a word selects it."""
-
-    CHAIN_VALUE = -1
-    """Value that means one token for each position; the settings store None."""
+    """The number of tokens that a tree proposes, or "chain", whose value is 0 and for which the settings store None."""
 
     def __init__(self) -> None:
-        super().__init__(replace(RANGES["budget"], word="auto"))
-        self.setMinimum(self.CHAIN_VALUE)
+        super().__init__(RANGES["budget"])
 
     @property
     def setting(self) -> object:
         """The budget as the settings store it."""
-        return None if self.value() == self.CHAIN_VALUE else super().setting
-
-    @property
-    def range_text(self) -> str:
-        """The allowed values, as worded in messages."""
-        return f"a whole number from {BUDGET_RANGE}"
-
-    def _parse(self, text: str) -> float:
-        normalised = text.strip().lower()
-        return self.CHAIN_VALUE if normalised and CHAIN.startswith(normalised) else super()._parse(text)
-
-    def textFromValue(self, value: float) -> str:
-        """Returns the text of a value."""
-        return CHAIN if value == self.CHAIN_VALUE else super().textFromValue(value)
-
-    def show_value(self, value: object) -> None:
-        """Shows the budget in force; "chain" for None."""
-        super().show_value(self.CHAIN_VALUE if value is None else value)
+        return None if super().setting == CHAIN else super().setting
 
 
 class TemperatureBox(NumberField):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from app.look.theme import APPEARANCE_TITLES
 from engine.lens.pieces import Ghosts
-from engine.lens.shared_wording import BUDGET, BUDGET_RANGE, CHAIN, RULE_TITLES
+from engine.lens.shared_wording import BUDGET, CHAIN, RULE_TITLES
 from engine.types import KV_BITS, RANGES
 
 Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
@@ -92,7 +92,7 @@ class Described:
             case Number() | GammaNumber() | Seed():
                 return f"{self.words} Range: {RANGES[self.name].short}."
             case BudgetNumber():
-                return f"{self.words} Range: {BUDGET_RANGE}."
+                return f"{self.words} Range: {RANGES['budget'].short}."
             case _:
                 return self.words
 

@@ -49,7 +49,7 @@ class Settings:
         charts: the charts that are not folded away.
         verdict_details: whether the verdict card shows its details.
         geometry: x, y, width, height of the window; empty means the default.
-        budget: number of tokens that a round may propose as a tree, "auto", or None for chains.
+        budget: number of tokens that a round may propose as a tree, or None for chains.
         seed: None draws a new seed for each answer.
         thinking: whether the model should think first, if its chat template has a switch for that.
         raw: messages are continued as plain text, without the model's chat template.
@@ -84,7 +84,7 @@ class Settings:
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
     gamma: Gamma = "auto"
-    budget: int | Literal["auto"] | None = "auto"
+    budget: int | None = None
     seed: int | None = None
     top_p: float = TOP_P
     top_k: int = 0

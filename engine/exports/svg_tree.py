@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.exports.svg import Drawing, Palette
 from engine.lens.lane_chips import Chip, chip_text, chips_of, size_of
 from engine.types import Round
+from engine.values.wording import amount
 
 CHIP, STACK, GAP = 17.0, 20.0, 14.0
 """Height of a chip, distance of the rows, and gap between two columns, in pixels."""
@@ -23,7 +24,7 @@ def tree_drawing(round_: Round, palette: Palette) -> Drawing:
     for chip, text in zip(chips, texts, strict=True):
         widths[chip.column] = max(widths[chip.column], LETTER * len(text) + 12, 26)
     lefts = [sum(widths[:column]) + column * GAP + 1 for column in range(len(widths))]
-    words = f"Tree of round {round_.index + 1}: {len(round_.proposals)} proposals, {round_.accepted} accepted."
+    words = f"Tree of round {round_.index + 1}: {amount(len(round_.proposals), 'proposal')}, {round_.accepted} accepted."
     width = lefts[-1] + widths[-1] + 1
     drawing = Drawing(f"tree{round_.index}", width, rows * STACK, palette, words)
     for chip in chips:

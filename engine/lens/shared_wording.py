@@ -12,14 +12,12 @@ from engine.types import INVARIANT_RULES, RANGES, DecodingOptions, Finish, Rule
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.wording import amount
 
-CHAIN = "chain"
+CHAIN = RANGES["budget"].word
 """The word for a budget of None: one proposal for each position."""
 BUDGET = (
-    "How many tokens a round may propose as a tree, several for one position: a number, auto for as many as pay off (under a "
-    "fixed gamma, a chain of that length), or chain for one token for each position."
+    "How many tokens a round may propose as a tree, several for one position: a number, or chain for one token for each position."
 )
 """The draft budget in one sentence."""
-BUDGET_RANGE = f"{RANGES['budget'].lowest:g} to {RANGES['budget'].highest:g}, auto or {CHAIN}"
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
 

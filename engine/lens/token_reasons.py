@@ -91,18 +91,18 @@ def _headline_among(round_: Round, judged: Proposal, choices: Sequence[Proposal]
     many, target = len(choices), _emitted_name(round_, place)
     if _compares_draws(round_, greedy):
         if judged.status != "accepted":
-            return f"The drafter proposed {many} tokens for this position. {_target_did(greedy)} {target}, which is none of them."
+            return f"The drafter made {many} choices for this position. {_target_did(greedy)} {target}, which is none of them."
         margin = round_.emitted[place].margin if place < len(round_.emitted) else None
         least = "at least " if margin is not None and near_ties.is_lower_bound(margin, temperature) else ""
         won = "" if margin is None else f" Its score was {least}{margin:.2f} above the next best."
         return (
-            f"The drafter proposed {many} tokens for this position. {_target_did(greedy)} {_plain(judged)}, the drafter's "
+            f"The drafter made {many} choices for this position. {_target_did(greedy)} {_plain(judged)}, the drafter's "
             f"{ordinal(judged.rank + 1)} choice.{won}"
         )
     if judged.status != "accepted":
         return f"None of the drafter's {many} choices for this position passed its coin. {target} was drawn from what they left."
     return (
-        f"The drafter proposed {many} tokens for this position, and each was tried in turn. {_plain(judged)}, its "
+        f"The drafter made {many} choices for this position, and each was tried in turn. {_plain(judged)}, its "
         f"{ordinal(judged.rank + 1)} choice, was the first to pass its coin."
     )
 

@@ -77,7 +77,7 @@ _LIMITS: Limits = {
     "repetition_context": (_is_from_0, "a whole number of at least 0"),
     "seed": (lambda seed: seed is None or _is_seed(seed), RANGES["seed"].words),
     "gamma": (lambda gamma: gamma == "auto" or _is_gamma(gamma), RANGES["gamma"].words),
-    "budget": (lambda budget: budget in (None, "auto") or _within("budget")[0](budget), f"{RANGES['budget'].words}, or None"),
+    "budget": (lambda budget: budget is None or _within("budget")[0](budget), RANGES["budget"].words.replace("chain", "None")),
     "width": _within("width"),
     "max_tokens": (lambda value: is_whole(value) and value >= 1, "a whole number of at least 1"),
     "stop": (
@@ -125,7 +125,7 @@ class DecodingOptions:
     repetition_context: int = 20
     seed: int | None = None
     gamma: Gamma = 2
-    budget: int | Literal["auto"] | None = None
+    budget: int | None = None
     width: int = 4
     max_tokens: int = 512
     stop: tuple[str, ...] = ()

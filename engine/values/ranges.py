@@ -73,7 +73,7 @@ RANGES = {
     "max_tokens": Range(1, 1_000_000, whole=True),
     "seed": Range(0, 2**53 - 1, whole=True),  # JSON readers which know only doubles keep it exact
     "gamma": Range(1, 64, whole=True, word="auto"),
-    "budget": Range(1, 64, whole=True, word="auto"),
+    "budget": Range(1, 64, whole=True, word="chain"),
     "width": Range(1, 8, whole=True),
     "samples": Range(1, 10_000, whole=True),
     "text_scale": Range(0.8, 1.8),

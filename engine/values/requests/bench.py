@@ -58,7 +58,7 @@ class BenchRequest:
     minutes: float | None = None
     journals: str | None = None
     anew: bool = False
-    budget: int | Literal["auto"] | None = None
+    budget: int | None = None
     width: int = DecodingOptions().width
 
     def __post_init__(self) -> None:

@@ -66,14 +66,14 @@ def test_a_conversation_goes_on_under_its_settings(backend: FakeBackend, home: P
     assert [message.text for message in kept(home)][4:] == ["the newest one goes on", "abc"]
 
 
-def test_a_conversation_goes_back_to_chains_and_to_automatic_trees(backend: FakeBackend, home: Path) -> None:
+def test_a_conversation_goes_back_to_chains_and_to_trees(backend: FakeBackend, home: Path) -> None:
     budgets = []
-    for given in ("hi --budget 6", "--continue 1", "--continue 1 --budget chain", "--continue 1", "--continue 1 --budget auto"):
+    for given in ("hi --budget 6", "--continue 1", "--continue 1 --budget chain", "--continue 1", "--continue 1 --budget 9"):
         run("chat", *given.split(), *([] if given.startswith("hi") else ["more"]), "--max-tokens", "2")
         made = kept(home)[-1].made
         assert made is not None
         budgets.append(made.settings.options.budget)
-    assert budgets == [6, 6, None, None, "auto"]
+    assert budgets == [6, 6, None, None, 9]
 
 
 def test_a_cut_answer_is_continued(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

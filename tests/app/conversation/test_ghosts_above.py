@@ -266,7 +266,7 @@ def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
     for round_ in story_rounds():
         answer.rounds.append(round_)
         answer.text.add(round_)
-    block = TextBlock(style, 300, answer, "above")
+    block = TextBlock(style, 300, answer, "above", frozenset())
     assert block.flow.text_between(0, block.flow.length, keep_ghosts=True) == STORY
     assert len(list(ghosts(block.flow))) == sum(round_.rejected for round_ in answer.rounds)
 

@@ -456,7 +456,7 @@ def test_the_reason_for_chains_stands_above_the_lanes_if_a_number_was_asked_for(
     window, engine = open_window(budget=6)
     reason = "Block judges the proposals of a round as one chain, so no trees are drafted."
     note = window.panel.rounds.chains
-    for budget, said in ((6, reason), ("auto", ""), (None, ""), (6, reason)):
+    for budget, said in ((6, reason), (None, ""), (6, reason)):
         window.chat.change("budget", budget)
         engine.chains = reason if budget is not None else ""
         window.send("Tell me a story.")

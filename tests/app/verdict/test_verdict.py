@@ -476,7 +476,7 @@ def test_a_tree_says_the_rank_and_the_margin_of_the_targets_token() -> None:
     verdict = judge(made, Spot(0, False, 0))
     assert verdict is not None
     assert verdict.headline == (
-        "The drafter proposed 2 tokens for this position. The target drew “a”, the drafter's second choice. Its score was 0.25 "
+        "The drafter made 2 choices for this position. The target drew “a”, the drafter's second choice. Its score was 0.25 "
         "above the next best."
     )
     assert [(each.rank, each.token, each.fate, each.here) for each in verdict.siblings] == [

@@ -83,8 +83,6 @@ def test_budget_and_width_are_named_where_trees_were_asked_for(tmp_path: Path) -
     caption, report, row = said(DecodingOptions(rule="match", seed=1), tuple(story_rounds()))
     assert "budget" not in caption + report and "width 4" not in caption + report and row == "/"
     assert BY_CHOICE not in report
-    caption, report, row = said(tree_options("rejection", budget="auto"), (SECOND_CHOICE, TO_A_LEAF))
-    assert "budget" not in caption + report and row == "auto/3", "the default is not worth a word in a picture"
 
 
 def test_the_report_draws_each_tree_with_the_text_in_its_first_row(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ COUNTED = re.compile(
 )
 NEVER_ONE = {  # no counts, or never 1
     *("kind", "statistical", "native_keys('Ctrl+Right')", "', '.join(readable)", "target.name", "self._seed", "mean", "total"),
-    *("len(comparison.columns)", "len(decision.prompts)", "span.each", "turns", "'s' * (len(narrow) == 1)", "gamma"),
+    *("len(comparison.columns)", "len(decision.prompts)", "span.each", "gained", "turns", "'s' * (len(narrow) == 1)", "gamma"),
     *("int(layer.offset)", "length", "len(records)"),  # for messages that no user sees
 }
 
