@@ -624,7 +624,7 @@ class Session:
                 answer.options, answer.drafter = options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules, answer.logits, answer.dropped = [options.rule], event.logits, event.dropped
-                answer.chains = event.chains if isinstance(options.budget, int) else ""
+                answer.chains = event.chains
                 if event.in_thought:
                     answer.text.open_thought()
                 if event.given:

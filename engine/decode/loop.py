@@ -285,7 +285,7 @@ class DecodeLoop:
             estimates = self._drafter.estimates(room) if room >= 1 else {}
             plan = self._policy.plan(estimates, room)
             if plan.drafter is not None:
-                if isinstance(self._options.budget, int):
+                if self._options.budget is not None:
                     width = 1 if self._drafter.members[plan.drafter].tree_reason() else self._width
                     plan = replace(plan, budget=self._options.budget, width=width)
                     plan = plan if width > 1 else replace(plan, length=min(plan.length, plan.budget))
@@ -298,7 +298,7 @@ class DecodeLoop:
     def _tree_width(self) -> int:
         """Returns the maximum number of children of a node; 1 if trees are not asked for or cannot be judged or read."""
         options = self._options
-        if not isinstance(options.budget, int) or chains_reason(options, self._drafter, self._target.target):
+        if options.budget is None or chains_reason(options, self._drafter, self._target.target):
             return 1
         possible = options.top_k if options.temperature > 0 and options.top_k else options.width
         return min(options.width, possible)
