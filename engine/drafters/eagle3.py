@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.drafters.feature_head import FeatureHead
+from engine.drafters.feature_head import loaded_head
 from engine.drafters.head_probe import settle
 from engine.drafters.loaded import LoadedDrafter
 from engine.models.eagle3_model import load_eagle3
@@ -16,6 +15,4 @@ from engine.models.loaded import LoadedModel
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
     """As in `engine.drafters.loaded.Build`."""
     head = load_eagle3(Path(name).expanduser(), target)
-    warning = settle(head, target)
-    make = functools.partial(FeatureHead, head, target, name)
-    return LoadedDrafter(name, make(), head.sha256, make=make, warning=warning)
+    return loaded_head(head, target, name, settle(head, target))

@@ -35,6 +35,10 @@ class RowModel(FeatureModel, Protocol):
     """
 
     @property
+    def sha256(self) -> str | None:
+        """Digest of its weight files; None if it was not loaded from files."""
+
+    @property
     def cache_count(self) -> int:
         """Number of layers with keys and values."""
 
@@ -228,5 +232,10 @@ def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> Lo
 def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
     """Loads a head from a folder as a drafter that is called `name`. Errors as in `engine.drafters.loaded.Build`."""
     head = in_targets_type(functools.partial(load_head, folder), target)
+    return loaded_head(head, target, name, compatibility_warning(head, target))
+
+
+def loaded_head(head: RowModel, target: LoadedModel, name: str, warning: str) -> LoadedDrafter:
+    """Returns the drafter with a head, which is called `name`; it copies, too. `warning`: as in `LoadedDrafter`."""
     make = functools.partial(FeatureHead, head, target, name)
-    return LoadedDrafter(name, make(), head.sha256, make=make, warning=compatibility_warning(head, target))
+    return LoadedDrafter(name, make(), head.sha256, make=make, warning=warning)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.drafters.feature_head import FeatureHead
+from engine.drafters.feature_head import loaded_head
 from engine.drafters.head_probe import settle
 from engine.drafters.loaded import LoadedDrafter
 from engine.models.loaded import LoadedModel
@@ -26,6 +25,4 @@ def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> Lo
             )
         folder = target.weight_files[0].parent
     head = load_mtp(folder, target)
-    warning = settle(head, target)
-    make = functools.partial(FeatureHead, head, target, name)
-    return LoadedDrafter(name, make(), head.sha256, make=make, warning=warning)
+    return loaded_head(head, target, name, settle(head, target))

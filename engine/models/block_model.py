@@ -35,7 +35,7 @@ from engine.machine.host import computes_on_host
 from engine.models.block_config import BlockConfig, read_block_config
 from engine.models.drafter_folder import write_drafter
 from engine.models.loading import to_float32
-from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
+from engine.target.layer_taps import dense, embedding_of, hidden_size_of, output_module_of, output_rows_of, type_of
 from engine.values.drafter_kinds import BLOCK_FOLDER
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, noun
@@ -331,7 +331,7 @@ class BlockModel(nn.Module):
                 f"{rows:,} {noun(rows, 'token')}, "
                 "so it was made for another target."
             )
-        width = int(self.metadata.embedding(mx.array([0])).shape[-1])
+        width = hidden_size_of(self.metadata.embedding)
         if width != self.config.hidden_size:
             raise DraftlightError(
                 f"This block drafter has a hidden size of {self.config.hidden_size} and the target one of {width}, so it was "

@@ -27,13 +27,12 @@ from mlx_lm.models.rope_utils import initialize_rope
 from engine.files.foreign import table
 from engine.files.model_folder import CONFIG, read_json, weights_of
 from engine.files.safetensors_header import require_scales
-from engine.machine.host import computes_on_host
 from engine.models.block_config import MAX_LAYERS
 from engine.models.block_model import ACTIVATIONS
 from engine.models.eagle3_config import WHAT, EagleConfig, EagleReading, default_taps, read_eagle_config
 from engine.models.loaded import LoadedModel
-from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble
-from engine.target.layer_taps import embedding_of, layer_count
+from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
+from engine.target.layer_taps import embedding_of, hidden_size_of, layer_count
 from engine.target.tree_pass import TreeRows
 from engine.values.errors import DraftlightError, reason_of
 from engine.values.wording import amount
@@ -266,15 +265,12 @@ def _assembled(
 ) -> Eagle3Model:
     offsets, known = arrays.pop("d2t", None), arrays.pop("t2d", None)
     arrays = {name: array for name, array in arrays.items() if not name.startswith(_IGNORED)}
-    if computes_on_host():
-        arrays = {
-            name: array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array for name, array in arrays.items()
-        }
+    arrays = in_running_type(arrays)
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     if "fc.scales" in shapes:  # packed: its width follows from the groups
         group = int(table(described.get("quantization")).get("group_size") or 64)
         shapes["fc.weight"] = (shapes["fc.weight"][0], shapes["fc.scales"][-1] * group)
-    width, layers = int(embedding_of(target.model)(mx.array([0])).shape[-1]), layer_count(target.model)
+    width, layers = hidden_size_of(embedding_of(target.model)), layer_count(target.model)
     model = Eagle3Model(stated, _taps(stated, shapes, width, layers, folder), width, shapes)
     model.metadata.target_layers = layers
     assemble(model, arrays, folder, _shown)

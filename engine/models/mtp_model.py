@@ -26,7 +26,7 @@ from engine.files.mtp_files import MISSING, HeadTensors, head_of, is_head_folder
 from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_families import ALL_NORMS, MtpFamily, MtpReading, architecture_of, family_of, one_layer
-from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble
+from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import layer_count
 from engine.target.tree_pass import TreeRows
@@ -261,11 +261,7 @@ def _read(tensors: Mapping[str, tuple[Path, str]]) -> dict[str, mx.array]:
         scales, weight = arrays.pop(name), name.removesuffix("_scale_inv")
         if weight in arrays:
             arrays[weight] = _expanded(arrays[weight], scales)
-    if computes_on_host():
-        arrays = {
-            name: array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array for name, array in arrays.items()
-        }
-    return arrays
+    return in_running_type(arrays)
 
 
 def _expanded(weight: mx.array, scales: mx.array) -> mx.array:

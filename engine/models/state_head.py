@@ -26,7 +26,7 @@ from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import listed
 from engine.machine.host import computes_on_host
 from engine.models.loading import to_float32, to_one_float_type
-from engine.target.layer_taps import embedding_of, final_norm_of, output_module_of, output_rows_of, type_of
+from engine.target.layer_taps import embedding_of, final_norm_of, hidden_size_of, output_module_of, output_rows_of, type_of
 from engine.target.tree_pass import TreeRows, reading_nodes
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
@@ -166,7 +166,7 @@ class StateHead(nn.Module, Generic[Reading]):
         own = dict(self.items())
         if (embedding := own.get("embed_tokens")) is None:
             embedding = embedding_of(target)
-            width = int(embedding(mx.array([0])).shape[-1])
+            width = hidden_size_of(embedding)
             if width != self.config.hidden_size:
                 raise DraftlightError(
                     f"This {self.what} has a hidden size of {self.config.hidden_size:,} and the target one of {width:,}, so it "
@@ -215,6 +215,15 @@ class StateHead(nn.Module, Generic[Reading]):
             return
         with reading_nodes(self, caches, rows):
             yield create_attention_mask(x, caches[0], window, return_array=True)
+
+
+def in_running_type(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """Returns the arrays in float32 on the CPU, which is slow in narrower types, and as they are on a GPU."""
+    if not computes_on_host():
+        return dict(arrays)
+    return {
+        name: array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array for name, array in arrays.items()
+    }
 
 
 def assemble(model: StateHead[Any], arrays: Mapping[str, mx.array], where: object, shown: Callable[[str], str] = str) -> None:

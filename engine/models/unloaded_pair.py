@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
-
 from engine.files import library, ollama
 from engine.files.foreign import object_in, table
 from engine.files.gguf_header import read_header
@@ -27,7 +25,7 @@ from engine.models.mtp_model import require_family
 from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
-from engine.target.layer_taps import embedding_of
+from engine.target.layer_taps import embedding_of, hidden_size_of
 from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError, is_whole
 
@@ -76,7 +74,7 @@ def _head_verdict(config: Mapping[str, Any], path: Path, target: LoadedModel) ->
     """Returns the verdict on a published head: its files name no target, but state the width of the states that it reads."""
     layer = {**config, **table(config.get("text_config")), **table(config.get("transformer_layer_config"))}
     stated = config.get("target_hidden_size") or layer.get("hidden_size")
-    width = int(embedding_of(target.model)(mx.array([0])).shape[-1])
+    width = hidden_size_of(embedding_of(target.model))
     if is_whole(stated) and stated != width:
         return f"{path.name} was made for a target with a hidden size of {stated:,}; that of {target.name} is {width:,}.", ""
     return "", _UNNAMED_TARGET

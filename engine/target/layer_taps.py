@@ -95,13 +95,12 @@ def embedding_of(model: Any) -> Any:
     Raises:
         DraftlightError: it is not at the place where mlx-lm's models have it.
     """
-    inner = getattr(model, "language_model", model)
-    embedding = getattr(getattr(inner, "model", inner), "embed_tokens", None)
-    if embedding is None:
-        raise DraftlightError(
-            "Draftlight cannot find this target's token embedding, so no drafter that reads its features can be used with it."
-        )
-    return embedding
+    return _part_of(model, "embed_tokens", "token embedding", "features")
+
+
+def hidden_size_of(embedding: Any) -> int:
+    """Returns the width of the vectors that a token embedding gives."""
+    return int(embedding(mx.array([0])).shape[-1])
 
 
 def final_norm_of(model: Any) -> Any:
@@ -110,13 +109,19 @@ def final_norm_of(model: Any) -> Any:
     Raises:
         DraftlightError: it is not at the place where mlx-lm's models have it.
     """
+    return _part_of(model, "norm", "last norm", "final state")
+
+
+def _part_of(model: Any, attribute: str, words: str, read: str) -> Any:
+    """Returns a part of an mlx-lm model that stands beside its layers. Raises DraftlightError if it is not there; `words` names
+    it, and `read` what a drafter reads with it."""
     inner = getattr(model, "language_model", model)
-    norm = getattr(getattr(inner, "model", inner), "norm", None)
-    if norm is None:
+    part = getattr(getattr(inner, "model", inner), attribute, None)
+    if part is None:
         raise DraftlightError(
-            "Draftlight cannot find this target's last norm, so no drafter that reads its final state can be used with it."
+            f"Draftlight cannot find this target's {words}, so no drafter that reads its {read} can be used with it."
         )
-    return norm
+    return part
 
 
 def output_module_of(model: Any) -> Any:

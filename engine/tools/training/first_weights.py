@@ -14,7 +14,7 @@ from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel
 from engine.models.head_model import HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
-from engine.target.layer_taps import dense, embedding_of
+from engine.target.layer_taps import dense, embedding_of, hidden_size_of
 from engine.tools.training.features import Example
 from engine.values.errors import DraftlightError
 
@@ -28,7 +28,7 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
     model: Any = getattr(target.model, "language_model", target.model)
     args = getattr(model, "args", None)
     weight = embedding_of(target.model).weight
-    hidden = int(embedding_of(target.model)(mx.array([0])).shape[-1])
+    hidden = hidden_size_of(embedding_of(target.model))
     wanted = int(getattr(args, "num_attention_heads", 0) or 0)
     size = getattr(args, "head_dim", None) or (hidden // wanted if wanted else 64)
     size = next(candidate for candidate in (int(size), 64, 32, 16, 8, 4, 2, 1) if hidden % candidate == 0)
