@@ -55,7 +55,7 @@ class RoundNoise:
         margins of their scores."""
         return rows.drawn(self.source, self._at(depths), "shared", self.position)
 
-    def first_draws(self, rows: Distribution, depths: Sequence[int], domain: str, count: int) -> mx.array:
+    def first_draws(self, rows: Distribution, depths: Sequence[int], domain: str, count: int) -> tuple[mx.array, mx.array]:
         """Returns (rows, count) ids, for each row drawn without replacement with the noise of its depth in a domain."""
         return rows.first_draws(self.source, self._at(depths), domain, self.position, count)
 

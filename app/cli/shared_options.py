@@ -13,7 +13,7 @@ from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.files.hub import require_drafter
 from engine.lens.shared_wording import BUDGET, CHAIN
-from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
+from engine.types import KV_BITS, RANGES, DecodingOptions, option_names
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS
 from engine.values.errors import DraftlightError
 
@@ -26,14 +26,14 @@ ANYWAY = option("--anyway", action="store_true", help="load models even if they 
 """Commands with this option call `EngineLike.ignore_memory`."""
 
 
-def number(name: str) -> Callable[[str], float | Gamma]:
-    """Returns the parser for a numeric option of `DecodingOptions`, which also accepts its keyword if it has one."""
+def number(name: str) -> Callable[[str], float | str]:
+    """Returns the parser for a numeric option of `DecodingOptions`, which also accepts its keywords."""
     allowed = RANGES[name]
 
-    def read(text: str) -> float | Gamma:
-        """Parses a number in the option's range, or its keyword."""
-        if allowed.word and text == allowed.word:
-            return "auto"
+    def read(text: str) -> float | str:
+        """Parses a number in the option's range, or a keyword."""
+        if text in allowed.keywords:
+            return text
         try:
             return allowed.read(text)
         except ValueError:
@@ -43,11 +43,6 @@ def number(name: str) -> Callable[[str], float | Gamma]:
 
 
 gamma = number("gamma")
-
-
-def budget(text: str) -> float | str:
-    """Parses a budget for trees: a number, or "chain", which `_given` makes None."""
-    return CHAIN if text == CHAIN else number("budget")(text)
 
 
 SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
@@ -62,9 +57,9 @@ KV_BITS_OPTION = option(
 TREE_OPTIONS = (
     option(
         "--budget",
-        type=budget,
-        metavar="N|chain",
-        help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} ({RANGES['budget'].short}; default: {CHAIN})",
+        type=number("budget"),
+        metavar="N|auto|chain",
+        help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} (default: auto)",
     ),
     option(
         "--width",

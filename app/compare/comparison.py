@@ -20,6 +20,7 @@ from engine.rounds.trace import PlainRun, Trace
 from engine.types import (
     FILTERS,
     INVARIANT_RULES,
+    Budget,
     DecodingOptions,
     Emitted,
     Event,
@@ -41,9 +42,6 @@ MOST_COLUMNS = len(LETTERS)
 
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 
-
-Budget = int | None
-"""Number of nodes of a tree, or None for a chain, as in `DecodingOptions.budget`."""
 USUAL = DecodingOptions()
 
 
@@ -485,8 +483,8 @@ def drafter_words(drafter: str, target: str) -> str:
 
 
 def budget_words(budget: Budget) -> str:
-    """Returns a budget in words: "tree of 8"."""
-    return "chain" if budget is None else f"tree of {budget}"
+    """Returns a budget in words: "tree of 8", "automatic trees"."""
+    return "chain" if budget is None else "automatic trees" if budget == "auto" else f"tree of {budget}"
 
 
 def with_column(setup: Setup) -> Setup:

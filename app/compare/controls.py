@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.compare.comparison import USUAL, Budget, ColumnSetup, Setup, budget_words, drafter_words
+from app.compare.comparison import USUAL, ColumnSetup, Setup, budget_words, drafter_words
 from app.compare.presets import PRESETS
 from app.look.command import native_keys
 from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
@@ -24,7 +24,7 @@ from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, attach_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
-from engine.types import RANGES, RULES, Gamma
+from engine.types import RANGES, RULES, Budget, Gamma
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.ranges import Range
 
@@ -102,7 +102,7 @@ class CompareBar(QWidget):
         self.samples = self._number(
             "Samples",
             "Short answers to draw and count, each with the next seed. Off (0) shows one answer per column instead.",
-            replace(RANGES["samples"], word="off"),
+            replace(RANGES["samples"], keywords=("off",)),
         )
         words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
         self.filters = named(QComboBox(), label="Filters", description=words, tip=words)

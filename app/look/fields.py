@@ -42,7 +42,7 @@ class NumberField(QDoubleSpinBox):
     characters cannot make it valid. Decimal point and comma are both accepted, in every system language.
 
     Args:
-        allowed: the range. Its keyword, if it has one, stands for the value `keyword_value`.
+        allowed: the range. Its keywords, if it has some, stand for 0 and the whole numbers below it.
         step: increment of an arrow key.
         decimals: minimum number of decimals shown.
 
@@ -54,16 +54,16 @@ class NumberField(QDoubleSpinBox):
     taken = Signal(object)
     edited = Signal()
 
-    def __init__(self, allowed: Range, step: float = 1, decimals: int = 0, keyword_value: float = 0) -> None:
+    def __init__(self, allowed: Range, step: float = 1, decimals: int = 0) -> None:
         super().__init__()
         self.allowed = allowed
-        self._min_decimals, self._keyword_value = decimals, keyword_value
+        self._min_decimals = decimals
         self._reason: QLabel | None = None
         self._reason_timer = QTimer(self, singleShot=True, interval=REASON_MS)
         self._reason_timer.timeout.connect(self._hide_reason)
         self.setKeyboardTracking(False)
         self.setDecimals(0 if allowed.whole else DECIMALS)
-        self.setRange(min(allowed.lowest, keyword_value) if self._has_keyword else allowed.lowest, allowed.highest)
+        self.setRange(min(allowed.lowest, *self._keywords) if self._keywords else allowed.lowest, allowed.highest)
         self.setSingleStep(step)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setValue(self.minimum())
@@ -79,8 +79,9 @@ class NumberField(QDoubleSpinBox):
     # Values
 
     @property
-    def _has_keyword(self) -> bool:
-        return bool(self.allowed.word)
+    def _keywords(self) -> dict[float, str]:
+        """The keywords by the values that stand for them."""
+        return {-place: word for place, word in enumerate(self.allowed.keywords)}
 
     @property
     def range_text(self) -> str:
@@ -102,13 +103,14 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def setting(self) -> object:
-        """The value as the settings store it, possibly the keyword of the range."""
+        """The value as the settings store it, possibly a keyword of the range."""
         value = self.value()
-        return self.allowed.word if self._has_keyword and value == self._keyword_value else value
+        return self._keywords.get(value, value)
 
     def show_value(self, value: object) -> None:
         """Shows the value in force, without reporting a change. A text that is being typed stays."""
-        number = self._keyword_value if not isinstance(value, (int, float)) else float(value)
+        known = {word: number for number, word in self._keywords.items()}
+        number = float(value) if isinstance(value, (int, float)) else known.get(str(value), 0.0)
         if number == super().value() and (self.has_pending_text or self.cleanText()):
             return
         edit, blocker = self.lineEdit(), QSignalBlocker(self)
@@ -123,14 +125,10 @@ class NumberField(QDoubleSpinBox):
     def _parse(self, text: str) -> float:
         """Reads a typed text. Raises ValueError."""
         normalised = text.strip().lower()
-        if self._has_keyword and normalised and self.allowed.word.startswith(normalised):
-            return self._keyword_value
-        try:
-            return self.allowed.read(normalised)
-        except ValueError:
-            if self._has_keyword and normalised == str(self._keyword_value):
-                return self._keyword_value
-            raise
+        begun = [number for number, word in self._keywords.items() if normalised and word.startswith(normalised)]
+        if begun or (self._keywords and normalised == "0"):
+            return begun[0] if begun else 0.0
+        return self.allowed.read(normalised)
 
     def _may_become_valid(self, text: str) -> bool:
         """Returns whether more characters can make a number of the range of a text that is none."""
@@ -147,8 +145,8 @@ class NumberField(QDoubleSpinBox):
 
     def textFromValue(self, value: float) -> str:
         """Returns the text of a value: with a decimal point and all its decimals, at least those of the field."""
-        if self._has_keyword and value == self._keyword_value:
-            return self.allowed.word
+        if value in self._keywords:
+            return self._keywords[value]
         if self.allowed.whole:
             return str(int(value))
         shortest = format(Decimal(repr(round(value, DECIMALS))), "f")
@@ -345,7 +343,7 @@ class GammaBox(NumberField):
 
 
 class BudgetBox(NumberField):
-    """The number of tokens that a tree proposes, or "chain", whose value is 0 and for which the settings store None."""
+    """The number of tokens that a tree proposes, "auto", or "chain", for which the settings store None."""
 
     def __init__(self) -> None:
         super().__init__(RANGES["budget"])
@@ -354,6 +352,10 @@ class BudgetBox(NumberField):
     def setting(self) -> object:
         """The budget as the settings store it."""
         return None if super().setting == CHAIN else super().setting
+
+    def show_value(self, value: object) -> None:
+        """As in `NumberField`; None is "chain"."""
+        super().show_value(CHAIN if value is None else value)
 
 
 class TemperatureBox(NumberField):

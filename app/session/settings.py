@@ -21,7 +21,19 @@ from engine.files.recommended_sampling import BUILTIN
 from engine.files.whole_file import NotWritten, write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import OVERFLOWS, RANGES, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Sampling, Thinking, option_names
+from engine.types import (
+    OVERFLOWS,
+    RANGES,
+    THINKINGS,
+    Budget,
+    DecodingOptions,
+    Gamma,
+    Overflow,
+    Rule,
+    Sampling,
+    Thinking,
+    option_names,
+)
 from engine.values.drafter_kinds import AUTO
 
 PanelPage = Literal["rounds", "charts", "table", "rules"]
@@ -49,7 +61,7 @@ class Settings:
         charts: the charts that are not folded away.
         verdict_details: whether the verdict card shows its details.
         geometry: x, y, width, height of the window; empty means the default.
-        budget: number of tokens that a round may propose as a tree, or None for chains.
+        budget: number of tokens that a round may propose as a tree, "auto" where trees pay off, or None for chains.
         seed: None draws a new seed for each answer.
         thinking: whether the model should think first, if its chat template has a switch for that.
         raw: messages are continued as plain text, without the model's chat template.
@@ -84,7 +96,7 @@ class Settings:
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
     gamma: Gamma = "auto"
-    budget: int | None = None
+    budget: Budget = "auto"
     seed: int | None = None
     top_p: float = TOP_P
     top_k: int = 0

@@ -35,7 +35,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise.source import NoiseSource
 from engine.target.distribution import Shaper
-from engine.types import SEED_LIMIT, Round
+from engine.types import INVARIANT_RULES, SEED_LIMIT, Round
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import DraftlightError
 
@@ -285,7 +285,7 @@ class DecodeLoop:
             estimates = self._drafter.estimates(room) if room >= 1 else {}
             plan = self._policy.plan(estimates, room)
             if plan.drafter is not None:
-                if self._options.budget is not None:
+                if isinstance(self._options.budget, int):
                     width = 1 if self._drafter.members[plan.drafter].tree_reason() else self._width
                     plan = replace(plan, budget=self._options.budget, width=width)
                     plan = plan if width > 1 else replace(plan, length=min(plan.length, plan.budget))
@@ -298,7 +298,7 @@ class DecodeLoop:
     def _tree_width(self) -> int:
         """Returns the maximum number of children of a node; 1 if trees are not asked for or cannot be judged or read."""
         options = self._options
-        if options.budget is None or chains_reason(options, self._drafter, self._target.target):
+        if not options.asks_for_trees or chains_reason(options, self._drafter, self._target.target):
             return 1
         possible = options.top_k if options.temperature > 0 and options.top_k else options.width
         return min(options.width, possible)
@@ -309,7 +309,11 @@ class DecodeLoop:
         if gamma != "auto" and len(members) <= 1:
             return FixedPolicy(gamma)
         capabilities = {name: member.capabilities for name, member in members.items()}
-        return AdaptivePolicy(capabilities, gamma, self._costs, self._options.temperature)
+        widths: dict[str, int] = {}
+        if self._options.budget == "auto" and self._width > 1:
+            widths = {name: self._width for name, member in members.items() if not member.tree_reason()}
+        keeps_text = self._options.rule in INVARIANT_RULES or self._options.temperature == 0
+        return AdaptivePolicy(capabilities, gamma, self._costs, self._options.temperature, widths, keeps_text)
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:

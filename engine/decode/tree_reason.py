@@ -15,7 +15,7 @@ def chains_reason(options: DecodingOptions, drafter: Drafter | None, target: Loa
 
     The first call for a target or draft model reads a small tree and its paths with it (`engine.target.tree_pass`).
     """
-    if options.budget is None or options.width == 1 or drafter is None:
+    if not options.asks_for_trees or options.width == 1 or drafter is None:
         return ""
     if options.rule == "block":
         return "Block judges the proposals of a round as one chain, so no trees are drafted."

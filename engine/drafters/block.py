@@ -80,6 +80,8 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         self._slots = 0
         if drawable:
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
+        if plan.width > 1 and limit >= 1:
+            return self._grown(plan, limit, drawable, sampler)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
         state: mx.array | None = None
@@ -108,6 +110,23 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
                 break
             drafted = self._with_drafted(drafted, before, is_known or sampler.evaluates_tokens)
         return sampler.draft(self._statistics)
+
+    def tree_reason(self) -> str:
+        """Returns why its slots give no tree, as the end of a sentence; empty if they do."""
+        return "" if self._block.has_independent_slots else "each of its slots depends on the token drawn before it"
+
+    def _grown(self, plan: DraftPlan, limit: int, drawable: int, sampler: Sampler) -> Draft:
+        """Proposes a tree from one block: the children of all nodes of a depth are drawn from the logits of one slot."""
+        copied, chances = self._copies_after(limit)
+        if not copied and not drawable:
+            return sampler.draft(self._statistics)
+        growing = sampler.tree(plan, drawable, copied, chances, samples=drawable > 0)
+        first, filled = (0 if self._block.config.anchor_predicts else 1), None
+        while nodes := growing.waiting:
+            filled = filled or self._fill()
+            slots = mx.array([growing.shape.depths[node] + first for node in nodes])
+            growing.expand(nodes, filled[1][slots], self._block.target_ids)
+        return growing.draft(self._statistics)
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `FeatureDrafter`."""

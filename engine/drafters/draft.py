@@ -14,7 +14,7 @@ from engine.models.loaded import LoadedModel
 from engine.target.distribution import OneHot
 from engine.target.interface import TargetModel
 from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
-from engine.values.tree_shape import TreeShape
+from engine.values.tree_shape import RANK_CHANCES, TreeShape
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,8 @@ class DraftPlan:
         speed: expected tokens per plain round's time; the rate at which another token must pay.
         outlook: the figures behind the decision; None under a fixed length.
         budget: maximum number of nodes of a tree. width: maximum number of children of a node; 1 asks for a chain.
+        grows: whether the tokens drawn so far decide where a tree continues; if not, its shape is fixed before the first draw.
+        rank_chances: probability that the target's token is the child of each rank, from which a fixed shape follows.
     """
 
     drafter: str | None
@@ -170,6 +172,8 @@ class DraftPlan:
     outlook: Outlook | None = None
     budget: int = MAX_GAMMA
     width: int = 1
+    grows: bool = False
+    rank_chances: Sequence[float] = RANK_CHANCES
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,8 @@ class Draft:
 
     Attributes:
         tree: the tree for the target to score; the root alone if nothing was proposed.
-        chances: the drafter's own probabilities of the first proposals.
+        chances: estimated probabilities of the first proposals, in the order of the nodes, each given that its parent is right.
+        steps: number of passes of the drafter for a tree that grew; None for other drafts.
         statistics: statistics of this round's search for copies; None if the drafter keeps none.
         proposer: the drafter that proposed, if there are several.
     """
@@ -187,3 +192,4 @@ class Draft:
     chances: Sequence[float] = ()
     statistics: DrafterStatistics | None = None
     proposer: str | None = None
+    steps: int | None = None

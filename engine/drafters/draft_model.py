@@ -32,7 +32,6 @@ from engine.target.prompt_cache import (
 from engine.target.quantised_cache import make_quantised_cache
 from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
 from engine.values.errors import DraftlightError
-from engine.values.tree_shape import likeliest_tree
 
 
 class DraftModel(Drafter):
@@ -129,13 +128,12 @@ class DraftModel(Drafter):
         """Proposes a tree: the copy of what followed the latest tokens earlier, if there is one, with the model's own choices
         beside and below it.
 
-        The model reads all nodes whose tokens are known in one pass, and samples their children, until the shape is filled.
+        The model reads all nodes whose children are wanted and whose tokens are known in one pass, and samples their children.
         """
         if self._copies is None:
             self._copies = CopySource(self._committed)
         copied, chances = self._copies.find(depth)
-        shape, copies = likeliest_tree(plan.budget, depth, plan.width, chances)
-        growing = sampler.tree(shape, dict(zip(copies, copied, strict=False)))
+        growing = sampler.tree(plan, depth, copied, chances)
         if growing.waiting:
             logits = self._first_step()[None]
             if growing.waiting[0] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -166,6 +167,15 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         if not drafted:
             self._statistics = statistics
         return (None, 0.0) if copied in self._never_copied else (copied, share)
+
+    def _copies_after(self, limit: int) -> tuple[list[int], list[float]]:
+        """Returns at most `limit` ids that followed the latest tokens earlier, and for each the probability that it is right if
+        those before it are."""
+        if self._copy_after(())[0] is None or self._source is None:
+            return [], []
+        found, chances = self._source.find(limit)
+        copied = list(itertools.takewhile(lambda token: token not in self._never_copied, found))
+        return copied, chances[: len(copied)]
 
     def _with_drafted(self, drafted: list[int] | None, token: mx.array, is_known: bool) -> list[int] | None:
         """Returns the ids drafted so far, for `_copy_after`, with one more. Returns None once a token has not been evaluated: if

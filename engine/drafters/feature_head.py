@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +20,6 @@ from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
 from engine.target.tree_pass import TreeRows
 from engine.values.drafter_kinds import HEAD
-from engine.values.tree_shape import likeliest_tree
 
 ABSORBED_ROWS = 1024
 """Maximum number of committed rows that a head reads in one step: of several layers each step holds a mask of rows x text."""
@@ -145,14 +143,10 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         """Proposes a tree: the copy of what followed the latest tokens earlier, if there is one, with the head's own choices
         beside and below it. The head reads one level in each step, since a node needs the feature of the one before it."""
         copied, chances = self._copies_after(depth)
-        if self._is_ready:
-            width, depth = plan.width, min(depth, sampler.remaining)
-        else:
-            width, depth = 1, min(depth, len(copied))
-        shape, copies = likeliest_tree(plan.budget, depth, width, chances)
-        if not shape.size:
+        samples = self._is_ready and sampler.remaining > 0
+        if not samples and not copied:
             return sampler.draft(self._statistics)
-        growing = sampler.tree(shape, dict(zip(copies, copied, strict=False)))
+        growing = sampler.tree(plan, min(depth, sampler.remaining), copied, chances, samples)
         features: dict[int, mx.array] = {}
         held: list[int] = []
         if growing.waiting:
@@ -161,8 +155,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             if growing.waiting[0] == 0:
                 growing.expand([0], logits[None], self._head.target_ids)
         while unread := growing.unread(held):
-            level = [node for node in unread if shape.parents[node - 1] in features]
-            before = mx.concatenate([features[shape.parents[node - 1]] for node in level])
+            level = [node for node in unread if growing.shape.parents[node - 1] in features]
+            before = mx.concatenate([features[growing.shape.parents[node - 1]] for node in level])
             after, rows = self._attend_tree(before, level, held, growing)
             features |= {node: after[index : index + 1] for index, node in enumerate(level)}
             held += level
@@ -182,15 +176,6 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         visible = growing.shape.visible[np.ix_(nodes, rows)]
         after = self._head.advance(features, growing.tokens(nodes), self._caches, TreeRows(depths, visible))
         return after, self._head.logits(after)
-
-    def _copies_after(self, limit: int) -> tuple[list[int], list[float]]:
-        """Returns at most `limit` ids that followed the latest tokens earlier, and for each the probability that it is right if
-        those before it are."""
-        if self._copy_after(())[0] is None or self._source is None:
-            return [], []
-        found, chances = self._source.find(limit)
-        copied = list(itertools.takewhile(lambda token: token not in self._never_copied, found))
-        return copied, chances[: len(copied)]
 
     def prefetch(self) -> None:
         """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""

@@ -17,6 +17,7 @@ from engine.tools.bench.chooser import Decision, advice, setting_words
 from engine.tools.bench.report import METHOD, Results
 from engine.tools.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_of_plain, plain_rates
 from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import is_whole
 from engine.values.requests.bench import BenchSetting
 from engine.values.wording import amount, listed, size
 
@@ -257,7 +258,7 @@ def _provenance(results: Results) -> str:
             *((f"{text(drafter.name)} SHA-256", drafter.sha256) for drafter in drafters),
             ("device", None if setup is None else setup.device),
             ("sampling", results.sampling()),
-            ("trees", None if request.budget is None else f"budget {request.budget}, width {request.width}"),
+            ("trees", None if not is_whole(request.budget) else f"budget {request.budget}, width {request.width}"),
             ("seed", request.seed),
             ("longest answer", amount(request.max_tokens, "token")),
             ("prompts", ", ".join(prompt.id for prompt in request.prompts)),

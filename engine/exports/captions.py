@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.lens.shared_wording import RULE_TITLES
 from engine.rounds.trace import Trace
+from engine.values.errors import is_whole
 
 CHARACTER = 0.56
 """Mean width of a character as a share of the font size; slightly overestimated, so that lines fit."""
@@ -22,8 +23,7 @@ def provenance(trace: Trace) -> tuple[str, ...]:
         ("drafter", _changed(trace, "drafter", trace.part("drafter").get("name"))),
         ("rule", _changed(trace, "rule", options.get("rule"), RULE_TITLES)),
         ("gamma", _changed(trace, "gamma", options.get("gamma"))),
-        ("budget", options.get("budget")),
-        ("width", None if options.get("budget") is None else options.get("width")),
+        *((name, options.get(name)) for name in ("budget", "width") if is_whole(options.get("budget"))),
         ("temperature", options.get("temperature")),
         ("seed", header.get("seed", options.get("seed"))),
         ("", _date(header.get("created"))),

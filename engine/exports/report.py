@@ -39,6 +39,7 @@ from engine.rounds import near_ties
 from engine.rounds.metrics import RankCounts, Stretch, Summary
 from engine.rounds.trace import Trace
 from engine.types import Candidate, DecodingOptions, Emitted, Proposal, Round
+from engine.values.errors import is_whole
 from engine.values.wording import amount
 
 WORD = re.compile(r" ?\S+( \S+)*")
@@ -365,8 +366,9 @@ def _provenance(trace: Trace) -> Iterator[str]:
 
 
 def _unused(trace: Trace) -> tuple[str, ...]:
-    """Returns the options that are not listed: the seed, which has an entry of its own, and those of trees without trees."""
-    return ("seed",) if trace.part("options").get("budget") is not None else ("seed", "budget", "width")
+    """Returns the options that are not listed: the seed, which has an entry of its own, and those of trees unless a number was
+    asked for."""
+    return ("seed",) if is_whole(trace.part("options").get("budget")) else ("seed", "budget", "width")
 
 
 def _change(change: dict[str, Any]) -> str:

@@ -109,7 +109,7 @@ _SETTINGS: dict[str, Kind] = {
     "seed": "whole",
     "gamma": "text",
     "max_tokens": "whole",
-    "budget": "whole",
+    "budget": "text",
     "width": "whole",
 }
 ANSWER_COLUMNS: dict[str, Kind] = {
@@ -363,12 +363,13 @@ def _candidates(top: Sequence[Candidate]) -> list[Row]:
 def _answer_row(name: str, trace: Trace) -> Row:
     options = trace.part("options")
     summary = summarise(trace.rounds)
-    gamma = options.get("gamma")
+    gamma, budget = options.get("gamma"), options.get("budget")
     return {
         **about(trace, name),
         **{setting: options.get(setting) for setting in _SETTINGS},
         "gamma": None if gamma is None else str(gamma),
-        "width": None if options.get("budget") is None else options.get("width"),
+        "budget": None if budget is None else str(budget),
+        "width": None if budget is None else options.get("width"),
         **{figure: getattr(summary, figure) for figure in FIGURES},
         **compared(trace, summary),
     }

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from engine.files import ollama
 from engine.lens.pieces import Kind
 from engine.rounds.metrics import Stretch
-from engine.types import INVARIANT_RULES, RANGES, DecodingOptions, Finish, Rule
+from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.wording import amount
 
-CHAIN = RANGES["budget"].word
+CHAIN = "chain"
 """The word for a budget of None: one proposal for each position."""
 BUDGET = (
-    "How many tokens a round may propose as a tree, several for one position: a number, or chain for one token for each position."
+    "How many tokens a round may propose as a tree, several for one position: a number, auto for trees where they pay off "
+    "(only if gamma is auto, too), or chain for one token for each position."
 )
 """The draft budget in one sentence."""
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}

@@ -290,6 +290,11 @@ class BlockModel(nn.Module):
         return (hidden, hidden + self.markov_head.rank) if "markov_head" in self else (hidden,)
 
     @property
+    def has_independent_slots(self) -> bool:
+        """Whether the logits of a slot do not depend on the token drawn before it."""
+        return not any(name in self for name in ("markov_head", "candidate_selector", "confidence_head"))
+
+    @property
     def first_markov_slot(self) -> int:
         """First slot that the Markov head applies to. In a paired block the first slot has already read the token before it."""
         return int(self.config.paired)

@@ -289,14 +289,17 @@ def draw(logits: Floats, inverse_temperature: float, drawn: Words) -> tuple[int,
         return token if np.isfinite(best) else NO_TOKEN, best - sums.max()
 
 
-def first_draws(logits: Floats, inverse_temperature: float, drawn: Words, count: int) -> list[int]:
+def first_draws(logits: Floats, inverse_temperature: float, drawn: Words, count: int) -> tuple[list[int], list[float]]:
     """Returns the `count` tokens with the largest scores, largest first, ties to the lowest id: tokens drawn one after the other
-    without replacement. NO_TOKEN where no finite score is left. Arguments as in `draw`."""
+    without replacement; and how far the score of each is below the first. NO_TOKEN and inf where no finite score is left.
+    Arguments as in `draw`."""
     with np.errstate(invalid="ignore", over="ignore"):
         tokens, sums = _best(logits, inverse_temperature, drawn, count)
         order = np.lexsort((tokens, -sums))[:count]
-        found = [int(token) for token in tokens[order[np.isfinite(sums[order])]]]
-    return found + [NO_TOKEN] * (count - len(found))
+        order = order[np.isfinite(sums[order])]
+        missing = count - len(order)
+        gaps = (sums[order[:1]] - sums[order]).tolist()
+    return tokens[order].tolist() + [NO_TOKEN] * missing, gaps + [np.inf] * missing
 
 
 def _best(logits: Floats, inverse_temperature: float, drawn: Words, count: int) -> tuple[npt.NDArray[np.intp], Floats]:

@@ -161,7 +161,7 @@ class NoiseSource:
 
     def first_draws(
         self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int, count: int
-    ) -> list[int]:
+    ) -> tuple[list[int], list[float]]:
         """Returns the result of `reference.first_draws` for one row of (vocab,) float32 logits."""
         return reference.first_draws(logits, inverse_temperature, self._words_of(position, domain, round_position), count)
 

@@ -174,7 +174,7 @@ class _AnswerRun:
                 self._template and opens_thought(self._target.tokenizer.decode(self._prompt[-16:])),
                 self._given.ids,
                 self._dropped,
-                self._backend.chains_reason(self._target, self._drafter.drafter, self._request.options),
+                self._chains_reason(),
             )
         )
         finish: Finish | None = None
@@ -206,6 +206,12 @@ class _AnswerRun:
                 trace_error=writer.failure,
             )
         )
+
+    def _chains_reason(self) -> str:
+        """Returns why chains are drafted, if the user asked for trees of a given size."""
+        options = self._request.options
+        is_asked = isinstance(options.budget, int)
+        return self._backend.chains_reason(self._target, self._drafter.drafter, options) if is_asked else ""
 
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation, bits = self._request.conversation, self._request.options.kv_bits

@@ -205,25 +205,30 @@ class Distribution:
 
     def first_draws(
         self, source: NoiseSource, positions: Sequence[int], domain: str, round_position: int, count: int
-    ) -> mx.array:
+    ) -> tuple[mx.array, mx.array]:
         """Returns (rows, count) ids, each row drawn with the noise of its position without replacement: the tokens with the
-        largest scores, largest first. NO_TOKEN where no finite score is left."""
-        left, found = self, list[mx.array]()
+        largest scores, largest first; and (rows, count) float32, how far each score is below the row's first. NO_TOKEN and inf
+        where no finite score is left."""
+        left, found, gaps = self, list[mx.array](), [mx.zeros((self.rows,))]
         for rank in range(count):
             left = left.without(found[-1]) if rank else left
-            found.append(left.drawn(source, positions, domain, round_position)[0])
-        return mx.stack(found, axis=1)
+            token, margin = left.drawn(source, positions, domain, round_position)
+            found.append(token)
+            gaps.append(gaps[-1] + margin)
+        ids = mx.stack(found, axis=1)
+        return ids, mx.where(ids == NO_TOKEN, mx.inf, mx.stack(gaps[:count], axis=1))
 
-    def likeliest(self, count: int) -> mx.array:
-        """Returns (rows, count) ids of the largest logits, largest first, ties to the lowest id; NO_TOKEN where no finite one is
-        left."""
-        left, found = self.logits, list[mx.array]()
+    def likeliest(self, count: int) -> tuple[mx.array, mx.array]:
+        """Returns (rows, count) ids of the largest logits, largest first, ties to the lowest id; and (rows, count) float32, how
+        far each is below the row's largest. NO_TOKEN and inf where no finite one is left."""
+        left, found, logits = self.logits, list[mx.array](), list[mx.array]()
         for _ in range(count):
             best = mx.argmax(left, axis=-1, keepdims=True)
-            is_finite = mx.take_along_axis(left, best, axis=-1) > -mx.inf
-            found.append(mx.where(is_finite, best.astype(mx.int32), NO_TOKEN))
+            logits.append(mx.take_along_axis(left, best, axis=-1))
+            found.append(mx.where(logits[-1] > -mx.inf, best.astype(mx.int32), NO_TOKEN))
             left = mx.put_along_axis(left, best, mx.array(-mx.inf), axis=-1)
-        return mx.concatenate(found, axis=1)
+        ids, best = mx.concatenate(found, axis=1), mx.concatenate(logits, axis=1)
+        return ids, mx.where(ids == NO_TOKEN, mx.inf, best[:, :1] - best)
 
     def drawn_until(
         self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
@@ -318,13 +323,13 @@ class HostDistribution(Distribution):
 
     def first_draws(
         self, source: NoiseSource, positions: Sequence[int], domain: str, round_position: int, count: int
-    ) -> mx.array:
+    ) -> tuple[mx.array, mx.array]:
         """Returns what `Distribution.first_draws` does, from one search a row instead of a draw for each rank."""
         found = [
             source.first_draws(row.logits, self.inverse_temperature, place, domain, round_position, count)
             for row, place in zip(self._rows, positions, strict=True)
         ]
-        return mx.array(found, mx.int32)
+        return mx.array([ids for ids, _ in found], mx.int32), mx.array([gaps for _, gaps in found], mx.float32)
 
     def drawn_until(
         self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]

@@ -27,6 +27,8 @@ Overflow = Literal["stop", "drop"]
 """Handling of a conversation that is too long for the context: "stop" refuses the answer, "drop" leaves out the oldest turns."""
 Gamma = int | Literal["auto"]
 """Maximum number of proposals in a round; auto decides after each whether another one pays."""
+Budget = int | Literal["auto"] | None
+"""Maximum number of proposals in a round that drafts a tree; None drafts chains, auto decides in each round."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 Sampling = tuple[tuple[str, Any], ...]
 """Pairs of a decoding option's name, or "system_prompt", and its value."""
@@ -77,7 +79,10 @@ _LIMITS: Limits = {
     "repetition_context": (_is_from_0, "a whole number of at least 0"),
     "seed": (lambda seed: seed is None or _is_seed(seed), RANGES["seed"].words),
     "gamma": (lambda gamma: gamma == "auto" or _is_gamma(gamma), RANGES["gamma"].words),
-    "budget": (lambda budget: budget is None or _within("budget")[0](budget), RANGES["budget"].words.replace("chain", "None")),
+    "budget": (
+        lambda budget: budget in (None, "auto") or _within("budget")[0](budget),
+        RANGES["budget"].words.replace("chain", "None"),
+    ),
     "width": _within("width"),
     "max_tokens": (lambda value: is_whole(value) and value >= 1, "a whole number of at least 1"),
     "stop": (
@@ -107,7 +112,8 @@ class DecodingOptions:
         seed: seed of all draws; None has the engine draw one and record it.
         gamma: proposals in a round, 1 to 64, or "auto". With a budget, the greatest depth of a tree.
         budget: maximum number of proposals in a round that drafts a tree: several tokens for one position. None drafts chains; so
-            do drafters and targets that cannot read trees, and the rule block.
+            do drafters and targets that cannot read trees, and the rule block. "auto" chooses trees or chains in each round if
+            gamma is "auto", else chains.
         width: maximum number of proposals for one position of a tree.
         max_tokens: maximum length of the answer in tokens.
         stop: texts that end the answer; the answer is cut before them.
@@ -125,7 +131,7 @@ class DecodingOptions:
     repetition_context: int = 20
     seed: int | None = None
     gamma: Gamma = 2
-    budget: int | None = None
+    budget: Budget = "auto"
     width: int = 4
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
@@ -137,6 +143,11 @@ class DecodingOptions:
         if isinstance(self.stop, list):
             object.__setattr__(self, "stop", tuple(self.stop))
         require_fields(self, _LIMITS)
+
+    @property
+    def asks_for_trees(self) -> bool:
+        """Whether rounds may draft trees, if drafter, target and rule can."""
+        return self.budget is not None and (self.budget != "auto" or self.gamma == "auto")
 
     @property
     def filters_on(self) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ class RunStarted(RunEvent):
     dropped: int = 0
     """Number of oldest messages, not counting the system prompt, that were left out because the context is too small."""
     chains: str = ""
-    """Why chains are drafted although a budget for trees was asked for, as a sentence; empty if trees are, or nobody asked."""
+    """Why chains are drafted although the budget for trees is a number, as a sentence; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

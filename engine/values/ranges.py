@@ -19,18 +19,19 @@ class Range:
 
     Attributes:
         whole: only whole numbers.
-        word: a value other than a number, such as "auto"; empty for none.
+        keywords: values other than numbers, such as "auto".
     """
 
     lowest: float
     highest: float
     whole: bool = False
-    word: str = ""
+    keywords: tuple[str, ...] = ()
 
     @property
     def short(self) -> str:
-        """The bounds alone: "0 to 5", "1 to 64, or auto"."""
-        return f"{_plain(self.lowest)} to {_plain(self.highest)}{f', or {self.word}' if self.word else ''}"
+        """The bounds and keywords alone: "0 to 5", "1 to 64, or auto", "1 to 64, auto, or chain"."""
+        *others, last = (f"{_plain(self.lowest)} to {_plain(self.highest)}", *self.keywords)
+        return ", ".join([*others, f"or {last}"]) if others else last
 
     @property
     def words(self) -> str:
@@ -72,8 +73,8 @@ RANGES = {
     "repetition_penalty": Range(0.1, 3),
     "max_tokens": Range(1, 1_000_000, whole=True),
     "seed": Range(0, 2**53 - 1, whole=True),  # JSON readers which know only doubles keep it exact
-    "gamma": Range(1, 64, whole=True, word="auto"),
-    "budget": Range(1, 64, whole=True, word="chain"),
+    "gamma": Range(1, 64, whole=True, keywords=("auto",)),
+    "budget": Range(1, 64, whole=True, keywords=("auto", "chain")),
     "width": Range(1, 8, whole=True),
     "samples": Range(1, 10_000, whole=True),
     "text_scale": Range(0.8, 1.8),

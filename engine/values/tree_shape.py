@@ -23,6 +23,13 @@ RANK_CHANCES = (0.42, 0.14, 0.07, 0.04, 0.02, 0.02, 0.015, 0.015)
 shared noise, first proposals of 588 rounds. A draft of fixed size gives its nodes to the places that these make likeliest."""
 
 
+def chances_by_rank(first: float) -> tuple[float, ...]:
+    """Returns the probability that the target's token is the child of each rank, given that of the first: the others share the
+    rest as in `RANK_CHANCES`."""
+    left = (1 - first) / (1 - RANK_CHANCES[0])
+    return (first, *(left * chance for chance in RANK_CHANCES[1:]))
+
+
 class TreeShape:
     """Parents and children of the nodes of one tree.
 
@@ -74,6 +81,14 @@ class TreeShape:
             for rank, child in enumerate(children):
                 found[child] = rank
         return tuple(found)
+
+    def reach_chances(self, rank_chances: Sequence[float]) -> list[float]:
+        """Returns for each node below the root the probability that all of its path is right, if that of a child depends on its
+        rank alone."""
+        found = [1.0]
+        for node, parent in enumerate(self.parents, start=1):
+            found.append(found[parent] * rank_chances[self.ranks[node]])
+        return found[1:]
 
     @cached_property
     def expanded(self) -> tuple[int, ...]:

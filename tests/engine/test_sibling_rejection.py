@@ -5,7 +5,7 @@ With 20,000 draws, a token of probability 0.25 that is off by 0.015 comes out be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import mlx.core as mx
 import numpy as np
@@ -36,14 +36,22 @@ def orders(q: np.ndarray, width: int) -> Iterator[tuple[list[int], float]]:
             yield [int(token), *following], chance * q[token] / q.sum()
 
 
-def law(p: np.ndarray, q: np.ndarray, width: int, copied: int | None = None) -> np.ndarray:
-    """The probability of each token to come out, summed over all orders of children. `copied`: a first child without a draw."""
+def everything(drawn: list[int]) -> int:
+    """The number of drawn children that are judged: all."""
+    return len(drawn)
+
+
+def law(
+    p: np.ndarray, q: np.ndarray, width: int, copied: int | None = None, judged: Callable[[list[int]], int] = everything
+) -> np.ndarray:
+    """The probability of each token to come out, summed over all orders of children. `copied`: a first child without a draw;
+    `judged`: returns how many of the drawn children are."""
     law = np.zeros(len(p))
     left = q.copy()
     if copied is not None:
         left[copied] = 0
     for drawn, probability in orders(left, width - (copied is not None)):
-        children = [*([] if copied is None else [copied]), *drawn]
+        children = [*([] if copied is None else [copied]), *drawn[: judged(drawn)]]
         placed = np.array([[copied is not None and not rank for rank in range(len(children))]])
         verdicts = reject_siblings(
             *rows(p[None], q[None]),
@@ -84,6 +92,12 @@ def test_the_law_is_p_at_the_borders(p: list[float], q: list[float]) -> None:
 @pytest.mark.parametrize("copied", [0, 1, 2])
 def test_a_copy_before_drawn_children_leaves_the_law(copied: int) -> None:
     np.testing.assert_allclose(law(P, Q, 3, copied), P, atol=2e-6)
+
+
+def test_a_second_child_that_is_left_out_for_what_it_is_would_change_the_law() -> None:
+    """So a tree's shape may not depend on its tokens under rejection."""
+    found = law(P, Q, 2, judged=lambda drawn: 1 if drawn[1] == 2 else 2)
+    assert np.abs(found - P).max() > 0.01
 
 
 # Draws

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.decode.policy.costs import MachineCosts
 from engine.decode.policy.estimates import DECAY, OUTLIER, Acceptance, Cost, speed
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, Estimate
 from engine.types import MAX_GAMMA, Gamma, Outlook, Round, Skipped
+from engine.values.tree_shape import chances_by_rank, likeliest_tree
 
 MOST_SAMPLED = 8
 """Maximum number of tokens sampled in one round. Longer chains rarely pay; copies are not counted."""
+MOST_NODES = 32
+"""Maximum number of nodes of a tree whose size the policy chooses."""
 FIRST_SAMPLED = 2
 """The same before the first verdict on a drafter, so that a bad drafter does not delay the answer."""
 MARGIN = 0.03
@@ -52,10 +59,11 @@ class _Candidate:
 
     Attributes:
         is_blind: whether rounds are planned by its acceptance rate alone, unless it has found copies.
+        width: maximum number of children of a node of its trees; 1 if it drafts chains.
     """
 
-    def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost) -> None:
-        self.known, self.acceptance, self.cost = known, acceptance, cost
+    def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost, width: int = 1) -> None:
+        self.known, self.acceptance, self.cost, self.width = known, acceptance, cost, width
         self.is_blind = known.samples or not known.copies
         self.back_off = _BackOff(0, FIRST_PAUSE)
 
@@ -68,9 +76,38 @@ class _Candidate:
         """Returns the expected speeds with 1 to `length` proposals, by its acceptance rate."""
         return speed([self.acceptance.alpha] * length, self.cost, catching_up)
 
+    def best_tree(self, depth: int) -> _Tree:
+        """Returns the tree of at most `depth` levels with the highest expected speed, by its acceptance rate."""
+        sizes, levels, tokens = _likeliest_trees(depth, self.width, round(self.acceptance.alpha, 2))
+        speeds = (1 + tokens) / (1 + self.cost.of(sizes, levels))
+        best = int(speeds.argmax())
+        return _Tree(float(speeds[best]), int(sizes[best]), int(levels[best]))
+
     def speed(self, length: int | None) -> float:
-        """Returns its expected speed at `length`, or at the best length if that is None."""
-        return self.speeds(length)[-1] if length else max(self.speeds(MOST_SAMPLED))
+        """Returns its expected speed at `length`, or at the best length or tree if that is None."""
+        if length:
+            return self.speeds(length)[-1]
+        return max(self.speeds(MOST_SAMPLED)) if self.width == 1 else self.best_tree(MOST_SAMPLED).speed
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The size of a tree: expected speed, in tokens per plain round; number of nodes; number of levels."""
+
+    speed: float
+    nodes: int
+    levels: int
+
+
+@functools.cache
+def _likeliest_trees(depth: int, width: int, alpha: float) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
+    """Returns numbers of nodes and levels and expected numbers of accepted tokens: of the likeliest trees of each size, for each
+    limit of their depth."""
+    chances = chances_by_rank(alpha)
+    shapes = [likeliest_tree(MOST_NODES, limit, width, rank_chances=chances)[0] for limit in range(1, depth + 1)]
+    sizes = np.concatenate([np.arange(1, shape.size + 1) for shape in shapes])
+    levels = np.concatenate([np.maximum.accumulate(shape.depths[1:]) for shape in shapes])
+    return sizes, levels, np.concatenate([np.cumsum(shape.reach_chances(chances)) for shape in shapes])
 
 
 class AdaptivePolicy:
@@ -94,6 +131,8 @@ class AdaptivePolicy:
         gamma: if it is a number, drafters are compared at that length, and every round has proposals.
         costs: known costs and acceptance rates on this machine.
         temperature: of the answer; acceptance rates are stored per temperature.
+        widths: maximum number of children of a node, by name of a drafter whose trees the policy chooses; others draft chains.
+        grows: whether the tokens drawn so far may decide the shape of a tree, because the text does not depend on it.
 
     Attributes:
         is_drafting: whether a drafter will probably sample in the round after the current one.
@@ -105,11 +144,16 @@ class AdaptivePolicy:
         gamma: Gamma = "auto",
         costs: MachineCosts | None = None,
         temperature: float = 1.0,
+        widths: Mapping[str, int] | None = None,
+        grows: bool = False,
     ) -> None:
-        costs = costs or MachineCosts()
+        costs, widths = costs or MachineCosts(), widths or {}
         self._fixed = None if gamma == "auto" else gamma
+        self._grows = grows
         self._drafters = {
-            name: _Candidate(known, Acceptance(costs.alpha(name, temperature)), Cost(costs.extra(name, known.samples)))
+            name: _Candidate(
+                known, Acceptance(costs.alpha(name, temperature)), Cost(costs.extra(name, known.samples)), widths.get(name, 1)
+            )
             for name, known in drafters.items()
         }
         ranked = sorted(self._blind, key=lambda name: -self._speed(name))
@@ -166,7 +210,8 @@ class AdaptivePolicy:
         # Copies that pay. A head may continue after them by sampling, so its length stays open.
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
-            return DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
+            plan = DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
+            return replace(plan, budget=MOST_NODES, width=candidate.width, grows=True) if self._grows else plan
         if not has_turn:
             return None
         # By the acceptance rate. The length is open up to the sampling limit, or up to MAX_GAMMA if copies may follow.
@@ -177,7 +222,20 @@ class AdaptivePolicy:
             length = speeds.index(best) + 1
         else:
             length = longest if most and not candidate.known.copies else min(MAX_GAMMA, room)
-        return DraftPlan(name, length, most, is_adaptive=True, speed=best, outlook=self._outlook(name))
+        plan = DraftPlan(name, length, most, is_adaptive=True, speed=best, outlook=self._outlook(name))
+        return plan if candidate.width == 1 else self._with_tree(plan, longest)
+
+    def _with_tree(self, plan: DraftPlan, depth: int) -> DraftPlan:
+        """Returns the plan with a tree of at most `depth` levels, or unchanged if no tree is wider than a chain."""
+        assert plan.drafter is not None
+        candidate = self._drafters[plan.drafter]
+        if self._grows:
+            return replace(plan, budget=MOST_NODES, width=candidate.width, grows=True, speed=candidate.best_tree(depth).speed)
+        tree = candidate.best_tree(depth)
+        if tree.nodes == tree.levels:
+            return plan
+        fixed = replace(plan, length=tree.levels, budget=tree.nodes, width=candidate.width, speed=tree.speed)
+        return replace(fixed, rank_chances=chances_by_rank(candidate.acceptance.alpha))
 
     def _select_proposer(self, estimates: Mapping[str, Estimate]) -> str | None:
         """Returns the drafter that may sample without known probabilities: one that is due for a try, or the one in use. The
@@ -216,6 +274,40 @@ class AdaptivePolicy:
                 return True
         return False
 
+    def corrected(self, plan: DraftPlan, chance: float) -> float:
+        """Returns the acceptance probability of a token that is estimated to be right with this one."""
+        assert plan.drafter is not None, "nobody samples in a plain round"
+        return self._drafters[plan.drafter].acceptance.corrected(chance)
+
+    def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
+        """Returns how many nodes of a growing tree's deepest level to expand: those that are worth a row of the target, if the
+        children expected below them are worth another pass of the drafter. Arguments as in `engine.drafters.sampler.Expansion`.
+        """
+        assert plan.drafter is not None, "nobody samples in a plain round"
+        candidate = self._drafters[plan.drafter]
+        size, gain = self._best_size(plan, reached, steps)
+        least = sorted(reached, reverse=True)[size - 1] if size else math.inf
+        wanted = max(1, sum(chance >= least for chance in level))
+        ranks = chances_by_rank(candidate.acceptance.alpha)[: plan.width]
+        expected = [chance * rank for chance in level[:wanted] for rank in ranks]
+        return wanted if self._best_size(plan, [*reached, *expected], steps + 1)[1] > gain else 0
+
+    def tree_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> int:
+        """Returns how many nodes of a tree are worth their rows of the target, the likeliest ones."""
+        return self._best_size(plan, reached, steps)[0]
+
+    def _best_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> tuple[int, float]:
+        """Returns the number of nodes with the largest gain, and the gain: the expected number of accepted tokens less the tokens
+        that the plan's speed gives in the time that proposing them takes."""
+        assert plan.drafter is not None, "nobody samples in a plain round"
+        cost, rate = self._drafters[plan.drafter].cost, max(1.0, plan.speed)
+        best, gain, tokens = 0, -rate * cost.of(0, steps), 0.0
+        for size, chance in enumerate(sorted(reached, reverse=True)[: plan.budget], start=1):
+            tokens += chance
+            if (value := tokens - rate * cost.of(size, steps)) > gain:
+                best, gain = size, value
+        return best, gain
+
     def _measures_plain(self, after: int = 0) -> bool:
         """Returns whether the next round has no proposals in order to measure a plain round: either no plain round is known, or
         drafting gains so little that an error could make it a loss. `after`: rounds that `update` has not counted yet."""
@@ -237,10 +329,16 @@ class AdaptivePolicy:
         shown = about if len(self._drafters) > 1 else ""
         if copied is not None:
             return Outlook(1, 1 + candidate.cost.of(1), copied, _needed(candidate.cost, 1), copies=True, drafter=shown)
+        wait = candidate.back_off.wait if candidate.is_blind and about != self._current else None
+        alpha = candidate.acceptance.alpha
+        if candidate.width > 1:
+            tree = candidate.best_tree(MOST_SAMPLED)
+            shape, cost = likeliest_tree(tree.nodes, tree.levels, candidate.width)[0], candidate.cost.of(tree.nodes, tree.levels)
+            needed = _least_rate(lambda rate: sum(shape.reach_chances(chances_by_rank(rate))) >= cost)
+            return Outlook(tree.nodes, 1 + cost, alpha, needed, wait, drafter=shown, skipped=skipped)
         speeds = candidate.speeds(MOST_SAMPLED)
         best = speeds.index(max(speeds)) + 1
-        wait = candidate.back_off.wait if candidate.is_blind and about != self._current else None
-        alpha, needed = candidate.acceptance.alpha, _needed(candidate.cost, best)
+        needed = _needed(candidate.cost, best)
         return Outlook(best, 1 + candidate.cost.of(best), alpha, needed, wait, drafter=shown, skipped=skipped)
 
     # After a round
@@ -263,8 +361,11 @@ class AdaptivePolicy:
             return
         candidate = self._drafters[name]
         if finished.index and self._plain_rounds:
-            candidate.cost.learn(len(finished.proposals), finished.milliseconds.total * self._plain_rounds / self._plain_time)
-        candidate.acceptance.learn(finished.proposals, draft.chances, candidate.known.samples)
+            relative = finished.milliseconds.total * self._plain_rounds / self._plain_time
+            candidate.cost.learn(len(finished.proposals), relative, _passes(draft))
+        candidate.acceptance.learn(finished.proposals, candidate.known.samples)
+        if draft.chances:
+            candidate.acceptance.correct(*_followed(finished, draft))
         if candidate.is_blind and not (candidate.known.samples and finished.proposals[0].copied):
             self._compare(name, finished.accepted == len(finished.proposals))
 
@@ -295,10 +396,34 @@ class AdaptivePolicy:
             self._current = max(others, key=self._speed, default=None)
 
 
+def _followed(finished: Round, draft: Draft) -> tuple[int, float]:
+    """Returns how many accepted proposals had an estimated chance, and the sum of the chances at all judged positions."""
+    children, known, node = draft.tree.shape.children, len(draft.chances), 0
+    followed, estimated = 0, 0.0
+    for proposal in (*finished.proposals[: finished.accepted], None):
+        estimated += sum(draft.chances[child - 1] for child in children[node] if child <= known)
+        if proposal is not None:
+            node = children[node][proposal.rank]
+            followed += node <= known
+    return followed, estimated
+
+
+def _passes(draft: Draft) -> int | None:
+    """Returns the number of the drafter's passes for a draft; None for a chain, which takes one for each proposal."""
+    if draft.steps is not None or draft.tree.is_chain:
+        return draft.steps
+    return max(draft.tree.shape.depths)
+
+
 def _needed(cost: Cost, length: int) -> float:
     """Returns the acceptance rate at which rounds of `length` proposals are as fast as plain ones; 1 if there is none."""
+    return _least_rate(lambda rate: speed([rate] * length, cost)[-1] >= 1)
+
+
+def _least_rate(pays: Callable[[float], bool]) -> float:
+    """Returns the acceptance rate from which drafting pays; 1 if there is none."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (low, middle) if speed([middle] * length, cost)[-1] >= 1 else (middle, high)
+        low, high = (low, middle) if pays(middle) else (middle, high)
     return high

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from engine.decode.policy.estimates import Extra, first_choices
 from engine.files.foreign import content_of, json_of
 from engine.files.whole_file import write_whole
 from engine.types import MAX_GAMMA, Round
@@ -58,8 +59,9 @@ class MachineCosts:
         seen = [alpha for name, alpha in self.alphas.items() if _drafter_of(name) == drafter]
         return statistics.mean(seen) if seen else None
 
-    def extra(self, drafter: str, samples: bool) -> Callable[[int], float] | None:
-        """Returns the cost of a number of proposals beyond a plain round, in plain rounds; None if too little is known."""
+    def extra(self, drafter: str, samples: bool) -> Extra | None:
+        """Returns the cost, beyond a plain round and in plain rounds, of a number of proposals for which the drafter makes a
+        number of passes; None if too little is known."""
         if 1 not in self.rows or max(self.rows) < FEW_ROWS or (samples and drafter not in self.steps):
             return None
         first, step = self.steps[drafter] if samples else (0.0, 0.0)
@@ -71,9 +73,14 @@ class MachineCosts:
         beyond = (times[-1] - times[half]) / max(known[-1] - known[half], 1.0)
         rows = np.arange(1, MAX_GAMMA + 2)
         passes = np.interp(rows, known, times) + np.maximum(rows - known[-1], 0) * beyond
-        drafts = np.where(rows > 1, first + step * (rows - 2), 0.0)
-        costs = ((passes + drafts) / times[0] - 1).tolist()
-        return costs.__getitem__
+        costs = passes / times[0] - 1
+        drafts = np.where(rows > 1, first + step * (rows - 2), 0.0) / times[0]
+
+        def extra(proposals: Any, passes: Any = None) -> Any:
+            """Returns the cost of some proposals (see `Extra`)."""
+            return costs[proposals] + drafts[proposals if passes is None else passes]
+
+        return extra
 
     def follow(self, rounds: Iterable[Round], temperature: float) -> None:
         """Updates each drafter's acceptance rate from the rounds of an answer."""
@@ -81,8 +88,9 @@ class MachineCosts:
         for finished in rounds:
             if finished.proposals and not finished.proposals[0].copied:
                 counts = verdicts[_at(finished.drafted_by, temperature)]
-                counts[0] += finished.accepted
-                counts[1] += finished.accepted + finished.rejected
+                right = first_choices(finished.proposals)
+                counts[0] += sum(right)
+                counts[1] += len(right)
         for name, (accepted, judged) in verdicts.items():
             if name not in self.alphas:
                 if judged >= ENOUGH_VERDICTS:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.types import Proposal
 
@@ -27,8 +31,22 @@ be followed by others without end."""
 OUTLIER = 3.0
 """A round that took more than this many times as long as expected was disturbed; its time is clipped to that."""
 
-Extra = Callable[[int], float]
-"""Cost of a number of proposals beyond a plain round, in plain rounds."""
+
+class Extra(Protocol):
+    """Cost of a number of proposals beyond a plain round, in plain rounds. `passes`: of the drafter; by default as many as
+    there are proposals."""
+
+    @overload
+    def __call__(self, proposals: int, passes: int | None = None, /) -> float: ...
+    @overload
+    def __call__(self, proposals: NDArray[np.int_], passes: NDArray[np.int_], /) -> NDArray[np.float64]: ...
+
+
+def first_choices(proposals: Sequence[Proposal], with_copies: bool = True) -> list[bool]:
+    """Returns the verdicts on the drafter's first choice for each judged position of a round: of a tree, an accepted proposal of
+    a higher rank stands for a wrong first choice."""
+    judged = [each for each in proposals if each.status != "unjudged" and (with_copies or not each.copied)]
+    return [each.status == "accepted" and not each.rank for each in judged]
 
 
 class Acceptance:
@@ -56,28 +74,34 @@ class Acceptance:
         """Returns the acceptance probability of a token for which the drafter reports this probability."""
         return min(chance * self._right / self._reported, HIGHEST)
 
-    def learn(self, proposals: Sequence[Proposal], chances: Sequence[float], samples: bool) -> None:
+    def learn(self, proposals: Sequence[Proposal], samples: bool) -> None:
         """Learns from the verdicts on one round's proposals; unjudged ones have none.
 
         Args:
-            chances: probabilities that the drafter reported for the first of them.
             samples: whether the drafter samples; the acceptance rate is then that of sampled tokens, without copies.
         """
-        judged = [proposal for proposal in proposals if proposal.status != "unjudged"]
-        counted = [proposal.status == "accepted" for proposal in judged if not (samples and proposal.copied)]
+        counted = first_choices(proposals, with_copies=not samples)
         if counted:
             self.has_verdicts = True
             self._accepted = self._accepted * DECAY + sum(counted)
             self._rejected = self._rejected * DECAY + len(counted) - sum(counted)
-        if judged and chances:
-            pairs = list(zip(judged, chances, strict=False))
-            self._right = self._right * DECAY + sum(proposal.status == "accepted" for proposal, _ in pairs)
-            self._reported = self._reported * DECAY + sum(chance for _, chance in pairs)
+
+    def correct(self, right: int, reported: float) -> None:
+        """Learns that the target followed the proposals at `right` positions of a round, of which the estimates have the sum
+        `reported`."""
+        if reported:
+            self._right = self._right * DECAY + right
+            self._reported = self._reported * DECAY + reported
 
     def fade(self) -> None:
         """Reduces the weight of old verdicts relative to new ones."""
         self._accepted *= FADE
         self._rejected *= FADE
+
+
+def _prior_cost(proposals: Any, passes: Any = None) -> Any:
+    """Returns the `Extra` of an unknown machine."""
+    return PRIOR_COST / 2 * (proposals + (proposals if passes is None else passes))
 
 
 class Cost:
@@ -88,7 +112,7 @@ class Cost:
     """
 
     def __init__(self, extra: Extra | None) -> None:
-        self._extra: Extra = extra or (lambda length: PRIOR_COST * length)
+        self._extra: Extra = extra or _prior_cost
         # Decaying sums over rounds, of expected x observed and of expected x expected. Their ratio is the least-squares factor,
         # on which rounds with an expected cost of 0 have no effect. They begin with rounds of two proposals, a typical number.
         self._fitted = self._weight = COST_WEIGHT * self._extra(2) ** 2
@@ -97,13 +121,18 @@ class Cost:
     def _factor(self) -> float:
         return max(self._fitted / self._weight, LEAST_FACTOR) if self._weight > 0 else 1.0
 
-    def of(self, length: int) -> float:
-        """Returns the cost of `length` proposals beyond a plain round, in plain rounds."""
-        return self._factor * self._extra(length)
+    @overload
+    def of(self, proposals: int, passes: int | None = None) -> float: ...
+    @overload
+    def of(self, proposals: NDArray[np.int_], passes: NDArray[np.int_]) -> NDArray[np.float64]: ...
+    def of(self, proposals: Any, passes: Any = None) -> Any:
+        """Returns the cost of a number of proposals beyond a plain round, in plain rounds. `passes`: of the drafter; as many as
+        there are proposals, by default."""
+        return self._factor * self._extra(proposals, passes)
 
-    def learn(self, length: int, relative: float) -> None:
-        """Learns that a round of `length` proposals took `relative` plain rounds."""
-        expected = self._extra(length)
+    def learn(self, proposals: int, relative: float, passes: int | None = None) -> None:
+        """Learns that a round took `relative` plain rounds. The others as in `of`."""
+        expected = self._extra(proposals, passes)
         seen = min(max(relative, 1.0), OUTLIER * (1 + expected)) - 1
         self._fitted = self._fitted * DECAY + expected * seen
         self._weight = self._weight * DECAY + expected * expected

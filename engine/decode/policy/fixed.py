@@ -29,5 +29,17 @@ class FixedPolicy:
         """Returns True: a fixed length is never cut short."""
         return True
 
+    def corrected(self, plan: DraftPlan, chance: float) -> float:
+        """As in `engine.decode.policy.adaptive.AdaptivePolicy`, without verdicts."""
+        return chance
+
+    def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
+        """Returns 0: a tree grows under an adaptive policy only."""
+        return 0
+
+    def tree_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> int:
+        """Returns the budget."""
+        return plan.budget
+
     def update(self, finished: Round, draft: Draft) -> None:
         """Does nothing: there is nothing to learn."""

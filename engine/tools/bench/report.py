@@ -118,7 +118,7 @@ class Results:
     def conditions(self, titles: bool = False) -> str:
         """Returns sentences on the sampling, on trees and on drafters that were not measured."""
         budget, width = self.request.budget, self.request.width
-        trees = "" if budget is None else f" Trees of at most {amount(budget, 'proposal')}, {width} for a position."
+        trees = "" if not isinstance(budget, int) else f" Trees of at most {amount(budget, 'proposal')}, {width} for a position."
         return f"Sampling: {self.sampling()}.{trees} {self.left_out(titles)}".rstrip()
 
     def memory_of_process(self) -> str:

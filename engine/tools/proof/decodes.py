@@ -35,7 +35,7 @@ FIRST, SECOND = 5, 4
 rest."""
 LENGTH = 3
 """Tokens per decode: two that are checked, and room for two proposals."""
-SETTING = DecodingOptions(gamma="auto", temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
+SETTING = DecodingOptions(gamma="auto", budget=None, temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
 SEEDS_APART = 1_000_000
 TREE = {"gamma": 4, "budget": 8, "width": 3}
 """Decoding options of answers that draft trees."""

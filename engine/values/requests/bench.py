@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.values.answers import FILTERS, DecodingOptions, Finish, Gamma, ModelInfo, Rule
+from engine.values.answers import FILTERS, Budget, DecodingOptions, Finish, Gamma, ModelInfo, Rule
 from engine.values.drafter_kinds import NGRAM, NO_DRAFTER
 
 Maker = Literal["draftlight", "mlx-lm"]
@@ -58,7 +58,7 @@ class BenchRequest:
     minutes: float | None = None
     journals: str | None = None
     anew: bool = False
-    budget: int | None = None
+    budget: Budget = "auto"
     width: int = DecodingOptions().width
 
     def __post_init__(self) -> None:

@@ -314,7 +314,7 @@ def test_an_unwritable_trace_is_reported_after_the_answer(
         (["chat", "hi", "--min-p", "-0.1"], "min_p must be"),
         (["chat", "hi", "--repetition-penalty", "0"], "repetition_penalty must be"),
         (["chat", "hi", "--max-tokens", "0"], "max_tokens must be"),
-        (["chat", "hi", "--budget", "0"], "budget must be a whole number from 1 to 64, or chain, not '0'"),
+        (["chat", "hi", "--budget", "0"], "budget must be a whole number from 1 to 64, auto, or chain, not '0'"),
         (["chat", "hi", "--budget", "65"], "budget must be"),
         (["bench", "--width", "9"], "width must be a whole number from 1 to 8"),
         (["chat", "hi", "--stop", ""], "stop must be"),

@@ -118,22 +118,22 @@ def test_the_wheel_changes_a_control_that_has_the_keyboard(qtbot: QtBot, open_wi
     assert window.header.gamma.value() == 5
 
 
-def test_a_budget_is_a_number_or_a_chain(qtbot: QtBot) -> None:
+def test_a_budget_is_a_number_automatic_or_a_chain(qtbot: QtBot) -> None:
     box = BudgetBox()
     qtbot.addWidget(box)
     box.show()
     taken: list[object] = []
     box.taken.connect(taken.append)
-    for value, text in ((None, "chain"), (8, "8")):
+    for value, text in ((None, "chain"), ("auto", "auto"), (8, "8")):
         box.show_value(value)
         assert (box.text(), box.setting) == (text, value)
-    for typed, value in (("chain", None), ("64", 64), ("c", None), ("64", 64), ("0", None)):
+    for typed, value in (("chain", None), ("64", 64), ("a", "auto"), ("c", None), ("64", 64), ("0", "auto"), ("chain", None)):
         type_in(qtbot, box, typed)
         assert box.setting == value == taken[-1]
     type_in(qtbot, box, "65")
-    assert "a whole number from 1 to 64, or chain" in box.reason and box.setting is None
+    assert "a whole number from 1 to 64, auto, or chain" in box.reason and box.setting is None
     qtbot.keyClick(box, Qt.Key.Key_Escape)
     box.show_value(1)
     for _ in range(2):
         qtbot.keyClick(box, Qt.Key.Key_Down)
-    assert box.setting is None and taken[-1] is None, "chain is below 1"
+    assert box.setting is None and taken[-2:] == ["auto", None], "auto and chain are below 1"

@@ -21,7 +21,11 @@ import pytest
 from mlx.utils import tree_map
 
 from engine.decode.clock import Clock
+from engine.decode.context import DecodeContext
 from engine.decode.decoding import decode
+from engine.decode.loop import DecodeLoop
+from engine.decode.policy.costs import MachineCosts
+from engine.decode.policy.estimates import Cost
 from engine.decode.target_session import TargetSession
 from engine.decode.tree_reason import chains_reason
 from engine.drafters.base import Drafter
@@ -43,6 +47,7 @@ from tests.round_differences import differences
 
 BEFORE = [1, 0]
 RULES = ("match", "rejection", "gumbel")
+CHOSEN = {"gamma": "auto", "budget": "auto"}
 
 
 class Follower(NGram):
@@ -72,9 +77,17 @@ def options(rule: str, **changes: Any) -> DecodingOptions:
 def law_rounds(tables: Pair, wanted: DecodingOptions, count: int, copies: bool = False) -> list[Round]:
     """The first rounds of a long answer whose target and draft model read trees. In a text of so few tokens everything occurred
     before, so copies would take the place of nearly all first choices."""
-    drafter = DraftModel(TreeModel(tables.draft))
     hidden = contextlib.nullcontext() if copies else patch.object(CopySource, "find", lambda source, limit: ([], []))
-    with hidden, closing(decode(TreeModel(tables.target), BEFORE, drafter, wanted)) as answer:
+    with hidden:
+        return rounds_of(TreeModel(tables.target), BEFORE, DraftModel(TreeModel(tables.draft)), wanted, count)
+
+
+def rounds_of(target: Any, prompt: list[int], drafter: Drafter, wanted: DecodingOptions, count: int) -> list[Round]:
+    """The first rounds of an answer. Where the policy chooses the trees, another row costs a hundredth of a plain round, whatever
+    this machine takes."""
+    costs = MachineCosts({rows: 99.0 + rows for rows in range(1, 17)}, {"draft model": (1.0, 1.0)})
+    context = DecodeContext(target, prompt, drafter, wanted, costs=costs)
+    with patch.object(Cost, "learn", lambda *_: None), closing(DecodeLoop(context).rounds()) as answer:
         return list(islice(answer, count))
 
 
@@ -88,6 +101,15 @@ def texts(rounds: list[Round]) -> list[int]:
 
 
 # The law of the text
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("copies", [False, True])
+def test_trees_that_the_policy_chooses_follow_the_target(rule: str, copies: bool) -> None:
+    tables = pair("good", 4)
+    rounds = law_rounds(tables, options(rule, analyse=False, **CHOSEN), 150, copies)
+    assert p_value(rounds, distribution(tables.target)) > FALSE_ALARM
+    assert sum(finished.is_tree for finished in rounds) > 5
 
 
 @pytest.mark.parametrize(("rule", "temperature"), crossed(RULES, [0.5, 0.8, 1.0, 1.6], together=1))
@@ -163,6 +185,22 @@ def test_no_budget_changes_the_text_of_a_seed(rule: str, temperature: float, bud
     assert texts(found) == plain_text(TARGET, prompt, wanted)
     assert all(len(finished.proposals) <= budget for finished in found)
     assert all(sum(proposal.parent == -1 for proposal in finished.proposals) <= width for finished in found)
+
+
+@pytest.mark.parametrize(("rule", "temperature"), [("gumbel", 0.8), ("match", 1.2), ("gumbel", 0.0), ("rejection", 0.0)])
+@pytest.mark.parametrize("prompt", [PROMPT * 2, [5, 6, 7, 8, 9, 10, 11, 12] * 3])
+def test_no_tree_that_the_policy_grows_changes_the_text_of_a_seed(rule: str, temperature: float, prompt: list[int]) -> None:
+    for seed in range(3):
+        wanted = options(rule, temperature=temperature, max_tokens=40, seed=seed, **CHOSEN)
+        found = rounds_of(TARGET, prompt, DraftModel(DRAFT), wanted, 40)
+        assert texts(found) == plain_text(TARGET, prompt, wanted)
+        assert sum(finished.is_tree for finished in found) > len(found) / 2
+
+
+def test_an_automatic_budget_drafts_chains_at_a_gamma_that_is_a_number() -> None:
+    wanted = options("gumbel", budget="auto", max_tokens=12)
+    assert not any(finished.is_tree for finished in decode(TARGET, PROMPT, DraftModel(DRAFT), wanted))
+    assert chains_reason(wanted, NGram(), TARGET) == ""
 
 
 @pytest.mark.full

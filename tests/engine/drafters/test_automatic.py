@@ -16,6 +16,7 @@ from engine.decode import loop
 from engine.decode.decoding import DecodingOptions, decode
 from engine.decode.policy.adaptive import MOST_SAMPLED, AdaptivePolicy
 from engine.decode.policy.costs import MachineCosts
+from engine.decode.policy.estimates import Extra
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import Automatic
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
@@ -48,8 +49,8 @@ class Known(MachineCosts):
         super().__init__(rows={1: 50.0})
         self.shares, self.known = steps, alphas
 
-    def extra(self, drafter: str, samples: bool) -> Callable[[int], float]:
-        return lambda gamma: (0.05 + self.shares.get(drafter, 0.0)) * gamma
+    def extra(self, drafter: str, samples: bool) -> Extra:
+        return lambda gamma, passes=None: (0.05 + self.shares.get(drafter, 0.0)) * gamma
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
         return self.known.get(drafter)

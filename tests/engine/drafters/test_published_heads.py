@@ -18,7 +18,7 @@ from engine.drafters import FeatureHead, head_probe
 from engine.drafters.draft import DraftPlan
 from engine.drafters.head_probe import Verdict, probe, settle
 from engine.drafters.loaded import LoadedDrafter, builder
-from engine.drafters.sampler import Sampler, TreeSampler
+from engine.drafters.sampler import FixedTree, Sampler
 from engine.files.paths import data_folder
 from engine.models.eagle3_model import load_eagle3
 from engine.models.loaded import LoadedModel
@@ -97,14 +97,14 @@ def test_each_node_of_a_tree_has_the_logits_of_a_chain(name: str, pairs: Callabl
     taps = tap(target.model, head.config.taps)
     target.model(mx.array([text[:-1]]))
     features = taps.take()
-    seen: list[tuple[TreeSampler, list[int], np.ndarray]] = []
-    expand = TreeSampler.expand
+    seen: list[tuple[FixedTree, list[int], np.ndarray]] = []
+    expand = FixedTree.expand
 
-    def recorded(sampler: TreeSampler, nodes: Any, logits: mx.array, target_ids: Any = None) -> None:
+    def recorded(sampler: FixedTree, nodes: Any, logits: mx.array, target_ids: Any = None) -> None:
         seen.append((sampler, list(nodes), np.array(logits)))
         expand(sampler, nodes, logits, target_ids)
 
-    monkeypatch.setattr(TreeSampler, "expand", recorded)
+    monkeypatch.setattr(FixedTree, "expand", recorded)
     drafter = FeatureHead(head, target.model, copies=False)
     start(drafter, text, target=target.model)
     drafter.read(0, features)

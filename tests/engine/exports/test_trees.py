@@ -81,7 +81,7 @@ def test_budget_and_width_are_named_where_trees_were_asked_for(tmp_path: Path) -
     caption, report, row = said(tree_options("gumbel"), (SECOND_CHOICE, TO_A_LEAF))
     assert "budget 8 · width 3" in caption and "budget 8, width 3" in report and row == "8/3"
     caption, report, row = said(DecodingOptions(rule="match", seed=1), tuple(story_rounds()))
-    assert "budget" not in caption + report and "width 4" not in caption + report and row == "/"
+    assert "budget" not in caption + report and "width 4" not in caption + report and row == "auto/4"
     assert BY_CHOICE not in report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from engine.decode.loop import DecodeLoop
 from engine.decode.policy import adaptive, estimates
 from engine.decode.policy.adaptive import FIRST_PAUSE, LONGEST_PAUSE, MOST_SAMPLED, AdaptivePolicy
 from engine.decode.policy.costs import MachineCosts
-from engine.decode.policy.estimates import DECAY, HIGHEST, Acceptance, Cost, speed
+from engine.decode.policy.estimates import DECAY, HIGHEST, Acceptance, Cost, Extra, speed
 from engine.drafters import NGram
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
 from engine.types import Outlook, Round
@@ -24,7 +25,6 @@ from tests.engine.small_models import PROMPT, round_of, tiny_llama
 PLAIN = 50.0
 SAMPLER = DrafterCapabilities(samples=True)
 COPIER = DrafterCapabilities(samples=False, copies=True, sets_own_length=True)
-Extra = Callable[[int], float]
 
 
 class Known(MachineCosts):
@@ -50,7 +50,7 @@ def plan_of(chooser: AdaptivePolicy, copies: Sequence[float] = ()) -> DraftPlan:
 
 
 def drafted(chances: Sequence[float] = ()) -> Draft:
-    return Draft(DraftTree.plain(0, 1), chances)
+    return Draft(DraftTree.copied(0, [0] * len(chances), 1), chances)
 
 
 @dataclass
@@ -90,15 +90,15 @@ class Machine:
         return max(1.0, *speeds)
 
 
-def dear(gamma: int) -> float:
+def dear(gamma: Any, passes: Any = None) -> Any:
     return 0.35 * gamma
 
 
-def flat(gamma: int) -> float:
+def flat(gamma: Any, passes: Any = None) -> Any:
     return 0.15 * gamma
 
 
-def stepped(gamma: int) -> float:
+def stepped(gamma: Any, passes: Any = None) -> Any:
     """The first row more is dear, those after it are not, as where a product of a matrix takes the place of one of a vector."""
     return 0.0 if gamma == 0 else 0.5 + 0.03 * gamma
 
@@ -134,20 +134,22 @@ def with_costs_thought_too_low() -> float:
         return 0.4 + 0.1 * gamma if gamma else 0.0
 
     def run(seed: int) -> float:
-        return Machine(lambda index: 0.2, really, noise=0.07, seed=seed).run(policy(lambda many: 0.1 * many, 0.2), 60)[0]
+        return Machine(lambda index: 0.2, really, noise=0.07, seed=seed).run(
+            policy(lambda many, passes=None: 0.1 * many, 0.2), 60
+        )[0]
 
     return float(np.mean([run(seed) for seed in range(12)]))
 
 
 def test_costs_that_were_thought_too_low_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert with_costs_thought_too_low() > 0.93
-    monkeypatch.setattr(Cost, "learn", lambda self, length, relative: None)
+    monkeypatch.setattr(Cost, "learn", lambda self, proposals, relative, passes=None: None)
     assert with_costs_thought_too_low() < 0.87
 
 
 def with_plain_rounds_thought_too_dear() -> float:
     """Returns the share of plain rounds where drafting is a loss, though a plain round was measured at twice its time."""
-    chooser = AdaptivePolicy({"d": SAMPLER}, "auto", Known(lambda many: 0.1 * many, 0.2))
+    chooser = AdaptivePolicy({"d": SAMPLER}, "auto", Known(lambda many, passes=None: 0.1 * many, 0.2))
     chooser._plain_time *= 2
     return float(np.mean([not length for length in Machine(lambda index: 0.2, dear, noise=0.02).run(chooser, 120)[1]]))
 
@@ -221,7 +223,7 @@ def test_rows_that_are_dearer_than_measured_shorten_copies_within_an_answer() ->
     0.02 was measured. One that knew everything would copy seven tokens and one: 1.66 tokens in the time of a plain round."""
     generator, speeds = np.random.default_rng(11), []
     for _ in range(12):
-        chooser = policy(lambda many: 0.02 * many, kind=COPIER)
+        chooser = policy(lambda many, passes=None: 0.02 * many, kind=COPIER)
         tokens, spent = 0, 0.0
         for index in range(40):
             chance, found = ((0.75, 63), (0.3, 63), (0.0, 0))[generator.integers(3)]
@@ -258,7 +260,7 @@ def test_rounds_that_are_expected_to_cost_nothing_make_others_no_dearer() -> Non
     """A second row is often free and a third is not. A hundred rounds of one copy, 3 % longer than plain ones by noise, say
     nothing of what two copies cost."""
     rows = [0.0, 0.0, 0.16, 0.2, 0.26]
-    cost = Cost(rows.__getitem__)
+    cost = Cost(lambda proposals, passes=None: rows[proposals])
     for _ in range(100):
         cost.learn(1, 1.03)
     assert [cost.of(length) for length in range(5)] == pytest.approx(rows)
@@ -277,7 +279,7 @@ def test_alpha_is_the_share_of_judged_proposals(accepted: int, gamma: int) -> No
     acceptance, rounds = Acceptance(None), 30
     assert not acceptance.has_verdicts
     for _ in range(rounds):
-        acceptance.learn(round_of(accepted, gamma, 60.0).proposals, (), samples=True)
+        acceptance.learn(round_of(accepted, gamma, 60.0).proposals, samples=True)
     prior, seen = DECAY**rounds, (1 - DECAY**rounds) / (1 - DECAY)
     rejected = min(1, gamma - accepted)
     wanted = (2 * prior + accepted * seen) / (4 * prior + (accepted + rejected) * seen)
@@ -287,21 +289,22 @@ def test_alpha_is_the_share_of_judged_proposals(accepted: int, gamma: int) -> No
 def test_copies_say_nothing_of_how_good_a_drafter_samples() -> None:
     acceptance, finished = Acceptance(0.5), round_of(3, 4, 60.0)
     copied = [replace(proposal, copied=True) for proposal in finished.proposals]
-    acceptance.learn(copied, (), samples=True)
+    acceptance.learn(copied, samples=True)
     assert acceptance.alpha == 0.5
-    acceptance.learn(copied, (), samples=False)
+    acceptance.learn(copied, samples=False)
     assert acceptance.alpha > 0.5
 
 
 def test_chances_are_corrected_by_what_became_of_them() -> None:
     """A drafter that gave 0.9 to each of eight was right with the first and wrong with the second: that is one of two."""
-    whole, judged = Acceptance(None), Acceptance(None)
-    for _ in range(200):
-        whole.learn(round_of(1, 8, 60.0).proposals, [0.9] * 8, samples=True)
-        judged.learn(round_of(1, 8, 60.0).proposals, [0.9] * 2, samples=True)
-    assert whole.corrected(0.9) == judged.corrected(0.9) == pytest.approx(0.5, abs=0.01)
-    assert whole.corrected(0.45) == pytest.approx(0.25, abs=0.01)
-    assert Acceptance(None).corrected(0.7) == pytest.approx(0.7), "an unknown drafter is believed"
+    whole, judged = policy(flat), policy(flat)
+    plan = plan_of(whole)
+    assert whole.corrected(plan, 0.7) == pytest.approx(0.7), "an unknown drafter is believed"
+    for index in range(200):
+        whole.update(replace(round_of(1, 8, 60.0), index=index), drafted([0.9] * 8))
+        judged.update(replace(round_of(1, 8, 60.0), index=index), drafted([0.9] * 2))
+    assert whole.corrected(plan, 0.9) == judged.corrected(plan, 0.9) == pytest.approx(0.5, abs=0.01)
+    assert whole.corrected(plan, 0.45) == pytest.approx(0.25, abs=0.01)
 
 
 def test_speed_is_expected_tokens_in_the_time_of_a_plain_round() -> None:
@@ -332,7 +335,7 @@ def test_it_says_what_it_weighed() -> None:
     assert outlook.gamma == 1 and outlook.cost == pytest.approx(1.35, abs=0.02)
     assert outlook.needed == pytest.approx(0.35, abs=0.02), "one proposal is worth its time from the alpha that it costs"
     assert outlook.alpha < 0.35
-    drafting = told(policy(lambda many: 0.02 * many), [round_of(4, 4, 1.08 * PLAIN)] * 9)[-1]
+    drafting = told(policy(lambda many, passes=None: 0.02 * many), [round_of(4, 4, 1.08 * PLAIN)] * 9)[-1]
     assert drafting is not None and drafting.next_try is None and drafting.alpha > drafting.needed
 
 

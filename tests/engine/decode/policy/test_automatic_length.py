@@ -70,7 +70,7 @@ class Case:
         tokens: list[int] = []
         proposed = 0
         for answer, seed in enumerate((31, 32), start=1):
-            wanted = options(rule, seed=seed, gamma="auto", analyse=False)
+            wanted = options(rule, seed=seed, gamma="auto", budget=None, analyse=False)
             with closing(decode(target, PROMPT, None if plain else drafter, wanted)) as rounds:
                 while len(tokens) < answer * length // 2:
                     finished = next(rounds)
@@ -216,7 +216,7 @@ def p_value_of_first_tokens(rule: str, drafter: str, begun: int = BEGUN) -> floa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sampler, "sample", sample)
         for seed in range(begun):
-            wanted = options(rule, seed=seed, gamma="auto", analyse=False, max_tokens=ANSWER)
+            wanted = options(rule, seed=seed, gamma="auto", budget=None, analyse=False, max_tokens=ANSWER)
             for finished in decode(target, PROMPT, drawing, wanted):
                 counts[finished.emitted[0].id] += drawn[0]
                 drawn[0] = False

@@ -61,5 +61,5 @@ def mean_gamma(family: Family, milliseconds: float, monkeypatch: pytest.MonkeyPa
 def test_drafts_are_shorter_where_recurrent_layers_read_again(recurrent: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     free, dear = mean_gamma(recurrent, 0, monkeypatch), mean_gamma(recurrent, 60, monkeypatch)
     assert dear < free - 1
-    monkeypatch.setattr(Cost, "learn", lambda self, length, relative: None)
+    monkeypatch.setattr(Cost, "learn", lambda self, proposals, relative, passes=None: None)
     assert mean_gamma(recurrent, 60, monkeypatch) > free - 1, "this test would not notice that it is not counted"
