@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from engine.decode.decoding import DecodingOptions, decode
+from engine.decode.tree_reason import chains_reason
 from engine.drafters.block import BlockDrafter, build
 from engine.models.block_model import load_block
 from engine.models.loaded import LoadedModel
@@ -295,3 +296,26 @@ def test_a_folder_is_known_as_a_block_drafter_by_its_config() -> None:
     for packaged in PACKAGED.values():
         assert drafter_kind("folder", type_stated(packaged.config)).build == "engine.drafters.block:build"
     assert type_stated({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}) == "qwen3"
+
+
+@pytest.mark.parametrize(("rule", "temperature"), [("gumbel", 1.0), ("match", 1.0), ("gumbel", 0.0)])
+def test_independent_slots_give_trees_and_keep_the_text(rule: Rule, temperature: float, tmp_path: Path) -> None:
+    """All nodes of a depth have the distribution of one slot."""
+    written(tmp_path, PACKAGED["dflash, sliding"])
+    target, wanted = sharp_target(), replace(OPTIONS, rule=rule, temperature=temperature, analyse=True)
+    plain = emitted_ids(decode(target, PROMPT, None, wanted))
+    for tree in ({"gamma": 4, "budget": 9, "width": 3}, {"gamma": "auto", "budget": "auto"}):
+        with ticking_clock():
+            rounds = list(decode(target, PROMPT, BlockDrafter(tmp_path, target), replace(wanted, **tree)))
+        assert emitted_ids(rounds) == plain and any(current.is_tree for current in rounds)
+    for current in rounds:
+        tops = {(depth, each.draft_top) for depth, each in zip(current.depths, current.proposals, strict=True) if each.draft_top}
+        assert len(tops) == len({depth for depth, _ in tops})
+
+
+@pytest.mark.parametrize("name", ["dflash 2", "deepspec"])
+def test_slots_that_depend_on_each_other_give_chains(name: str, tmp_path: Path) -> None:
+    written(tmp_path, PACKAGED[name])
+    drafter, wanted = BlockDrafter(tmp_path, target := sharp_target()), replace(OPTIONS, rule="gumbel", gamma=4, budget=9)
+    assert "each of its slots depends on the token drawn before it" in chains_reason(wanted, drafter, target)
+    assert not any(current.is_tree for current in decode(target, PROMPT, drafter, wanted))

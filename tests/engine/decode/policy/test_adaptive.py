@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -19,7 +20,10 @@ from engine.decode.policy.costs import MachineCosts
 from engine.decode.policy.estimates import DECAY, HIGHEST, Acceptance, Cost, Extra, speed
 from engine.drafters import NGram
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
+from engine.rounds.tree_theory import tree_bound
+from engine.target.distribution import OneHot
 from engine.types import Outlook, Round
+from engine.values.tree_shape import TreeShape, chances_by_rank
 from tests.engine.small_models import PROMPT, round_of, tiny_llama
 
 PLAIN = 50.0
@@ -377,3 +381,70 @@ def test_no_chain_is_longer_than_its_estimate_supports() -> None:
         ahead = [reached * 0.8**step for step in range(1, MOST_SAMPLED - len(chances) + 1)]
         gains = np.cumsum(ahead) - plan.speed * 0.15 * np.arange(1, len(ahead) + 1)
         assert chooser.should_expand(plan, chances) == bool(gains.max() >= 0)
+
+
+# Trees
+
+
+def tree_policy(row: float, step: float, alpha: float, grows: bool) -> AdaptivePolicy:
+    """A policy whose drafter grows trees of width 4. A row costs `row` plain rounds, a pass of the drafter `step`."""
+
+    def extra(proposals: Any, passes: Any = None) -> Any:
+        return row * proposals + step * (proposals if passes is None else passes)
+
+    known = replace(SAMPLER, sets_own_length=True)
+    return AdaptivePolicy({"d": known}, "auto", Known(extra, alpha), widths={"d": 4}, grows=grows)
+
+
+@pytest.mark.parametrize(("row", "step", "alpha"), [(0.02, 0.05, 0.5), (0.1, 0.05, 0.5), (0.02, 0.3, 0.4), (0.05, 0.02, 0.8)])
+def test_a_fixed_tree_is_the_fastest_of_its_kind(row: float, step: float, alpha: float) -> None:
+    """Held against the bound over all shapes, computed by itself."""
+    plan = plan_of(tree_policy(row, step, alpha, grows=False))
+    costs = [1 + row * nodes for nodes in range(adaptive.MOST_NODES + 1)]
+    best = tree_bound(chances_by_rank(alpha)[:4], costs, [step] * MOST_SAMPLED, MOST_SAMPLED)
+    assert not plan.grows and plan.speed == pytest.approx(best.speed)
+    assert plan.width == 1 or (plan.budget, plan.length) == (best.nodes, best.levels)
+
+
+def test_where_rows_are_dear_a_chain_is_drafted_and_where_they_are_cheap_a_tree() -> None:
+    assert plan_of(tree_policy(0.3, 0.0, 0.7, grows=False)).width == 1
+    cheap = plan_of(tree_policy(0.01, 0.1, 0.4, grows=False))
+    assert cheap.width == 4 and cheap.budget > cheap.length
+
+
+def test_a_tree_grows_only_where_the_text_cannot_depend_on_it() -> None:
+    assert plan_of(tree_policy(0.01, 0.1, 0.4, grows=True)).grows
+    assert not plan_of(tree_policy(0.01, 0.1, 0.4, grows=False)).grows
+
+
+def test_nodes_are_proposed_while_they_are_worth_their_rows() -> None:
+    chooser = tree_policy(0.1, 0.0, 0.5, grows=True)
+    plan = replace(plan_of(chooser), speed=2.0)
+    assert chooser.tree_size(plan, [0.6, 0.1, 0.25, 0.21, 0.19, 0.05], 0) == 3, "a row costs 0.1 rounds, at 2 tokens each"
+
+
+def test_a_level_is_expanded_while_its_children_are_worth_another_pass() -> None:
+    """After nodes of 0.6 and 0.25 the first children alone give 0.6 x 0.5 + 0.25 x 0.5 less their rows."""
+    for step, expanded in ((0.02, 2), (0.4, 0)):
+        chooser = tree_policy(0.05, step, 0.5, grows=True)
+        plan = replace(plan_of(chooser), speed=2.0)
+        assert chooser.nodes_to_expand(plan, [0.6, 0.25, 0.02], [0.6, 0.25, 0.02], 1) == expanded
+
+
+def test_verdicts_on_a_tree_correct_the_chances_of_all_its_choices() -> None:
+    """At each of two positions the choices had 0.6 together; the target's token was among them at the first alone."""
+    shape = TreeShape((0, 0, 2, 2))
+    drafted = mx.array([5, 6, 7, 8])
+    draft = Draft(DraftTree(1, drafted, shape, OneHot(drafted, 9), q_nodes=(0, 2)), (0.4, 0.2, 0.3, 0.3), steps=2)
+    chooser = tree_policy(0.05, 0.05, 0.5, grows=True)
+    plan, finished = plan_of(chooser), round_of(1, 2, 60.0)
+    judged = (replace(finished.proposals[0], rank=1, parent=-1), replace(finished.proposals[1], rank=0, parent=0))
+    for index in range(200):
+        chooser.update(replace(finished, index=index, proposals=judged), draft)
+    assert chooser.corrected(plan, 0.6) == pytest.approx(0.5, abs=0.01), "one of two, where 1.2 were estimated"
+
+
+def test_an_accepted_second_choice_stands_for_a_wrong_first_one() -> None:
+    accepted, rejected = round_of(1, 2, 60.0).proposals
+    assert estimates.first_choices((replace(accepted, rank=1), rejected)) == [False, False]
+    assert estimates.first_choices((accepted, rejected)) == [True, False]
