@@ -1,4 +1,5 @@
-"""Measures the cost of rounds on this machine, one round at a time, so that a request waits for at most one round.
+"""Measures the cost of rounds on this machine, one round at a time, so that a request waits for at most one round. Before that it
+checks whether the models read trees (`engine.target.tree_pass`), which takes about 15 passes.
 
 Rounds are decoded like those of an answer. Each length is measured a few times, and the mean of the faster half counts: other
 programs can only make a round slower, and the single fastest one may have run at a higher clock rate.
@@ -17,6 +18,7 @@ from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.costs import MOST_ROWS, MachineCosts
+from engine.decode.tree_reason import target_tree_reason
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
@@ -74,6 +76,9 @@ def measure(
 
     If it is not resumed, results so far are kept: `costs` is changed after each part.
     """
+    if drafter is not None and not drafter.tree_reason():
+        target_tree_reason(target, None)  # else the first answer would wait for it
+        yield
     if chunk_size(target.model) < SMALLEST_CHUNK:
         return
     if any(rows not in costs.rows for rows in ROWS):

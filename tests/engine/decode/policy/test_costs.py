@@ -14,6 +14,8 @@ from engine.decode import clock, measuring
 from engine.decode.measuring import ROWS, measure
 from engine.decode.policy.costs import VERSION, MachineCosts, StoredCosts
 from engine.drafters import DraftModel
+from engine.target import tree_pass
+from engine.target.tree_pass import TreeCheck
 from engine.types import Milliseconds, Round
 from tests.engine.small_models import VOCAB, OnAClock, round_of, tiny_llama
 
@@ -133,3 +135,12 @@ def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) ->
     unwritable = StoredCosts(tmp_path)
     unwritable.of("a").rows[1] = 1.0
     unwritable.save()
+
+
+def test_whether_the_models_read_trees_is_known_before_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr(tree_pass, "check_trees", lambda model, make_cache: checked.append(model) or TreeCheck())
+    loaded, draft = SimpleNamespace(model=tiny_llama(1), vocabulary=[b""] * VOCAB), tiny_llama(2, layers=1)
+    costs = MachineCosts()
+    next(measure(loaded, DraftModel(draft, "draft"), costs))  # type: ignore[arg-type]
+    assert draft in checked and len(checked) == 2 and costs == MachineCosts()
