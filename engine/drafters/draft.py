@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import mlx.core as mx
 
@@ -193,3 +194,25 @@ class Draft:
     statistics: DrafterStatistics | None = None
     proposer: str | None = None
     steps: int | None = None
+
+
+class Expansion(Protocol):
+    """The part of a draft policy that a sampler uses."""
+
+    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
+        """Returns whether another token pays after those for which the drafter reported these probabilities. `is_copy`: whether
+        the last one is a copy."""
+
+    def corrected(self, plan: DraftPlan, chance: float) -> float:
+        """Returns the probability of a token that is estimated to be right with this one, by the verdicts on earlier ones."""
+
+    def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
+        """Returns how many nodes of the deepest level of a tree to expand, the likeliest ones.
+
+        Args:
+            reached: for all nodes that could be proposed, the probability that all of their path is right.
+            level: the same for those of the deepest level, likeliest first. steps: passes of the drafter so far.
+        """
+
+    def tree_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> int:
+        """Returns how many nodes to propose, the likeliest ones. Arguments as in `nodes_to_expand`."""

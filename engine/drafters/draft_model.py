@@ -13,7 +13,8 @@ from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.lookup import CopySource
-from engine.drafters.sampler import Sampler, TreeSampler
+from engine.drafters.sampler import Sampler
+from engine.drafters.tree_sampler import TreeSampler
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
 from engine.target.interface import PromptCache, TargetModel

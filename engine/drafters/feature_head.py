@@ -14,7 +14,8 @@ from engine.drafters.alignment import compatibility_warning, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter, FeatureModel
 from engine.drafters.loaded import LoadedDrafter
-from engine.drafters.sampler import Sampler, TreeSampler
+from engine.drafters.sampler import Sampler
+from engine.drafters.tree_sampler import TreeSampler
 from engine.models.head_model import BUILTIN_HEAD, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel

@@ -281,7 +281,7 @@ class AdaptivePolicy:
 
     def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
         """Returns how many nodes of a growing tree's deepest level to expand: those that are worth a row of the target, if the
-        children expected below them are worth another pass of the drafter. Arguments as in `engine.drafters.sampler.Expansion`.
+        children expected below them are worth another pass of the drafter. Arguments as in `engine.drafters.draft.Expansion`.
         """
         assert plan.drafter is not None, "nobody samples in a plain round"
         candidate = self._drafters[plan.drafter]

@@ -18,7 +18,8 @@ from engine.drafters import FeatureHead, head_probe
 from engine.drafters.draft import DraftPlan
 from engine.drafters.head_probe import Verdict, probe, settle
 from engine.drafters.loaded import LoadedDrafter, builder
-from engine.drafters.sampler import FixedTree, Sampler
+from engine.drafters.sampler import Sampler
+from engine.drafters.tree_sampler import FixedTree
 from engine.files.paths import data_folder
 from engine.models.eagle3_model import load_eagle3
 from engine.models.loaded import LoadedModel
