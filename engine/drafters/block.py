@@ -81,7 +81,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         if drawable:
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
         if plan.width > 1 and limit >= 1:
-            return self._grown(plan, limit, drawable, sampler)
+            return self._grown(plan, limit, min(drawable, plan.levels), sampler)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
         state: mx.array | None = None

@@ -161,6 +161,7 @@ class DraftPlan:
         speed: expected tokens per plain round's time; the rate at which another token must pay.
         outlook: the figures behind the decision; None under a fixed length.
         budget: maximum number of nodes of a tree. width: maximum number of children of a node; 1 asks for a chain.
+        levels: maximum depth of nodes of a tree that are sampled.
         grows: whether the tokens drawn so far decide where a tree continues; if not, its shape is fixed before the first draw.
         rank_chances: probability that the target's token is the child of each rank, from which a fixed shape follows.
     """
@@ -173,6 +174,7 @@ class DraftPlan:
     outlook: Outlook | None = None
     budget: int = MAX_GAMMA
     width: int = 1
+    levels: int = MAX_GAMMA
     grows: bool = False
     rank_chances: Sequence[float] = RANK_CHANCES
 

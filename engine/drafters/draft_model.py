@@ -115,7 +115,7 @@ class DraftModel(Drafter):
         if limit < 1:
             return sampler.draft()
         if plan.width > 1:
-            return self._grown(plan, limit, sampler)
+            return self._grown(plan, min(limit, plan.levels), sampler)
         logits = self._first_step()
         for step in range(limit):
             token = sampler.sample(logits, self._target_ids)

@@ -117,7 +117,9 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         free = self._head.config.max_position_embeddings - len(self._committed)
         limit = min(plan.length, free, self._head.max_proposals)
         self._statistics = None
-        if plan.width > 1 and limit >= 1:
+        # A chain can be drawn along a copy for as long as head and copy agree; a shape that is fixed beforehand ends before that.
+        follows_copy = plan.is_adaptive and not plan.grows and self._copy_after(())[0] is not None
+        if plan.width > 1 and limit >= 1 and not follows_copy:
             return self._grown(plan, limit, sampler)
         asks = self._is_ready
         feature: mx.array | None = None
@@ -147,7 +149,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         samples = self._is_ready and sampler.remaining > 0
         if not samples and not copied:
             return sampler.draft(self._statistics)
-        growing = sampler.tree(plan, min(depth, sampler.remaining), copied, chances, samples)
+        growing = sampler.tree(plan, min(depth, plan.levels, sampler.remaining), copied, chances, samples)
         features: dict[int, mx.array] = {}
         held: list[int] = []
         if growing.waiting:

@@ -234,7 +234,7 @@ class AdaptivePolicy:
         tree = candidate.best_tree(depth)
         if tree.nodes == tree.levels:
             return plan
-        fixed = replace(plan, length=tree.levels, budget=tree.nodes, width=candidate.width, speed=tree.speed)
+        fixed = replace(plan, levels=tree.levels, budget=tree.nodes, width=candidate.width, speed=tree.speed)
         return replace(fixed, rank_chances=chances_by_rank(candidate.acceptance.alpha))
 
     def _select_proposer(self, estimates: Mapping[str, Estimate]) -> str | None:

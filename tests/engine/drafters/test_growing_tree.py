@@ -11,6 +11,7 @@ import pytest
 from engine.acceptance import RoundNoise
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.sampler import Sampler
+from engine.drafters.tree_sampler import OTHERS, OTHERS_BY_Q
 from engine.noise import reference
 from engine.noise.source import NoiseSource
 from engine.target.distribution import Shaper
@@ -43,10 +44,16 @@ class Policy:
 
 
 def grown(
-    policy: Policy, rule: Rule = "gumbel", temperature: float = 0.8, depth: int = 4, copied: Sequence[int] = (), width: int = 3
+    policy: Policy,
+    rule: Rule = "gumbel",
+    temperature: float = 0.8,
+    depth: int = 4,
+    copied: Sequence[int] = (),
+    width: int = 3,
+    budget: int = 64,
 ) -> Draft:
     """A tree of a drafter that knows a node's logits from its token alone."""
-    plan = DraftPlan("d", 8, is_adaptive=True, width=width, grows=True)
+    plan = DraftPlan("d", 8, is_adaptive=True, budget=budget, width=width, grows=True)
     options = DecodingOptions(rule=rule, temperature=temperature)
     noise = RoundNoise(NoiseSource(3, VOCABULARY), POSITION)
     sampler = Sampler(Shaper(options), rule, noise, [1, 2], VOCABULARY, plan, policy)
@@ -74,9 +81,11 @@ def test_the_children_of_a_node_are_the_highest_scores_by_rank(temperature: floa
 
 def test_chances_are_a_softmax_of_the_scores_in_units_of_logits() -> None:
     chances = grown(Policy([0], 3)).chances
-    best = np.sort(scores(2, 0, 0.8))[::-1][:3]
-    weights = np.exp((best - best[0]) * 0.8)
-    np.testing.assert_allclose(chances, weights / (1 + weights.sum()), rtol=1e-4)
+    found = scores(2, 0, 0.8)
+    best = np.argsort(-found)[:3]
+    weights, q = np.exp((found[best] - found[best[0]]) * 0.8), np.exp(LOGITS[2] / 0.8)
+    others = OTHERS + OTHERS_BY_Q * (1 - q[best].sum() / q.sum())
+    np.testing.assert_allclose(chances, weights / (others + weights.sum()), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("rule", "temperature"), [("gumbel", 0.0), ("match", 1.0)])
@@ -108,6 +117,19 @@ def test_a_copy_is_the_spine_and_the_drafters_choices_share_what_it_leaves() -> 
     beside = [node for node in shape.children[0] if node not in copies]
     assert beside and 7 not in [ids[node] for node in beside]
     assert sum(draft.chances[node - 1] for node in beside) < 0.4
+
+
+def test_a_copy_that_the_drafter_would_draw_too_is_likelier() -> None:
+    own = int(np.argmax(scores(2, 0, 0.8)))
+    alone, both = grown(Policy([1, 0], 3)), grown(Policy([1, 0], 3), copied=[own])
+    assert both.chances[0] == pytest.approx(0.6 + 0.4 * alone.chances[0])
+    ids = np.asarray(both.tree.drafted).tolist()
+    assert ids[0] == own and ids.count(own) == 1 and both.tree.placed == {0}
+
+
+def test_no_more_nodes_are_expanded_than_the_budget_has() -> None:
+    draft = grown(Policy([3] * 8, 7), depth=8, budget=7)
+    assert draft.tree.size == 7
 
 
 def test_a_copy_whose_alternatives_do_not_pay_needs_no_drafter() -> None:

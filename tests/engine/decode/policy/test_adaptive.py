@@ -403,13 +403,13 @@ def test_a_fixed_tree_is_the_fastest_of_its_kind(row: float, step: float, alpha:
     costs = [1 + row * nodes for nodes in range(adaptive.MOST_NODES + 1)]
     best = tree_bound(chances_by_rank(alpha)[:4], costs, [step] * MOST_SAMPLED, MOST_SAMPLED)
     assert not plan.grows and plan.speed == pytest.approx(best.speed)
-    assert plan.width == 1 or (plan.budget, plan.length) == (best.nodes, best.levels)
+    assert plan.width == 1 or (plan.budget, plan.levels) == (best.nodes, best.levels)
 
 
 def test_where_rows_are_dear_a_chain_is_drafted_and_where_they_are_cheap_a_tree() -> None:
     assert plan_of(tree_policy(0.3, 0.0, 0.7, grows=False)).width == 1
     cheap = plan_of(tree_policy(0.01, 0.1, 0.4, grows=False))
-    assert cheap.width == 4 and cheap.budget > cheap.length
+    assert cheap.width == 4 and cheap.budget > cheap.levels
 
 
 def test_a_tree_grows_only_where_the_text_cannot_depend_on_it() -> None:
