@@ -53,8 +53,9 @@ class Draws:
         these are a softmax of the scores, in units of logits, in which the tokens that were not drawn have a weight that grows
         with their q. Otherwise these are q.
         """
-        picked = [rows.probability_of(mx.maximum(ids[:, rank], 0)) for rank in range(ids.shape[1])]
-        q = np.where(np.asarray(ids) < 0, 0.0, np.asarray(mx.stack(picked, axis=1), np.float64))
+        picked = mx.stack([rows.probability_of(mx.maximum(ids[:, rank], 0)) for rank in range(ids.shape[1])], axis=1)
+        mx.eval(ids, gaps, picked)  # the only synchronisation of a level
+        q = np.where(np.asarray(ids) < 0, 0.0, np.asarray(picked, np.float64))
         if self.rule != "gumbel" or self.shaper.greedy:
             return np.minimum.accumulate(q, axis=1)
         weights = np.exp(-np.asarray(gaps, np.float64) / rows.inverse_temperature)
@@ -242,15 +243,15 @@ class GrowingTree(TreeSampler):
         rows = self._distributions(nodes, logits, target_ids)
         ids, gaps = self._draws.children(rows, [self._steps] * len(nodes), self._plan.width)
         chances = self._draws.chances(rows, ids, gaps)
-        for parent, drawn, estimates in zip(parents, ids, chances, strict=True):
+        for index, (parent, drawn) in enumerate(zip(parents, np.asarray(ids).tolist(), strict=True)):
             copy = self._spine.get(parent)
             rest, own = (1.0, self._plan.width) if copy is None else (1.0 - copy.chance, self._plan.width - 1)
-            for rank, token in enumerate(np.asarray(drawn).tolist()):
-                chance = rest * self._policy.corrected(self._plan, float(estimates[rank]))
+            for rank, token in enumerate(drawn):
+                chance = rest * self._policy.corrected(self._plan, float(chances[index, rank]))
                 if copy is not None and token == copy.copied:
                     copy.chance += chance  # both sources agree
                 elif chance and own:
-                    self._open.append(_Candidate(parent, drawn[rank : rank + 1], chance))
+                    self._open.append(_Candidate(parent, ids[index, rank : rank + 1], chance))
                     own -= 1
         for copy in self._spine.values():
             copy.update()

@@ -32,7 +32,7 @@ from unittest.mock import patch
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.measuring import measure
-from engine.decode.policy.adaptive import MOST_NODES, MOST_SAMPLED
+from engine.decode.policy.adaptive import MOST_SAMPLED, NODES_PER_LEVEL
 from engine.decode.policy.costs import MachineCosts
 from engine.decode.policy.estimates import Cost
 from engine.drafters.base import Drafter
@@ -223,7 +223,7 @@ def _bounds(answers: Sequence[dict[str, Any]], costs: MachineCosts) -> None:
 
 def _bound(name: str, chances: Sequence[float], costs: MachineCosts, speeds: Sequence[float]) -> None:
     extra, reached = Cost(costs.extra(HEAD, samples=True)), statistics.mean(speeds)
-    rows = [1 + extra.of(nodes, 0) for nodes in range(MOST_NODES + 1)]
+    rows = [1 + extra.of(nodes, 0) for nodes in range(NODES_PER_LEVEL * MOST_SAMPLED + 1)]
     drafts = [extra.of(0, level + 1) - extra.of(0, level) for level in range(MOST_SAMPLED)]
     bound = tree_bound(chances, rows, drafts, MOST_SAMPLED)
     share = reached / bound.speed

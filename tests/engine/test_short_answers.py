@@ -62,7 +62,7 @@ def p_value(rule: Rule, prompt: list[int], answers: int, length: int, costs: Mac
     counts = np.zeros((3,) * length)
     for seed in range(answers):
         text: list[int] = []
-        wanted = options(rule, seed=seed, gamma="auto", analyse=False)
+        wanted = options(rule, seed=seed, gamma="auto", budget=None, analyse=False)
         context = DecodeContext(target, prompt, drafter, wanted, costs=deepcopy(costs))
         with closing(DecodeLoop(context).rounds()) as answer:
             while len(text) < length:

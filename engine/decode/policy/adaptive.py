@@ -18,8 +18,8 @@ from engine.values.tree_shape import chances_by_rank, likeliest_tree
 
 MOST_SAMPLED = 8
 """Maximum number of tokens sampled in one round. Longer chains rarely pay; copies are not counted."""
-MOST_NODES = 32
-"""Maximum number of nodes of a tree whose size the policy chooses."""
+NODES_PER_LEVEL = 4
+"""Maximum number of nodes of a tree whose size the policy chooses, for each level that may be sampled."""
 FIRST_SAMPLED = 2
 """The same before the first verdict on a drafter, so that a bad drafter does not delay the answer."""
 MARGIN = 0.03
@@ -72,6 +72,11 @@ class _Candidate:
         """Maximum number of tokens that it may sample in a round."""
         return MOST_SAMPLED if self.acceptance.has_verdicts else FIRST_SAMPLED
 
+    @property
+    def most_nodes(self) -> int:
+        """Maximum number of nodes of a tree."""
+        return NODES_PER_LEVEL * self.most_sampled
+
     def speeds(self, length: int, catching_up: float = 0.0) -> list[float]:
         """Returns the expected speeds with 1 to `length` proposals, by its acceptance rate."""
         return speed([self.acceptance.alpha] * length, self.cost, catching_up)
@@ -104,7 +109,7 @@ def _likeliest_trees(depth: int, width: int, alpha: float) -> tuple[NDArray[np.i
     """Returns numbers of nodes and levels and expected numbers of accepted tokens: of the likeliest trees of each size, for each
     limit of their depth."""
     chances = chances_by_rank(alpha)
-    shapes = [likeliest_tree(MOST_NODES, limit, width, rank_chances=chances)[0] for limit in range(1, depth + 1)]
+    shapes = [likeliest_tree(NODES_PER_LEVEL * depth, limit, width, rank_chances=chances)[0] for limit in range(1, depth + 1)]
     sizes = np.concatenate([np.arange(1, shape.size + 1) for shape in shapes])
     levels = np.concatenate([np.maximum.accumulate(shape.depths[1:]) for shape in shapes])
     return sizes, levels, np.concatenate([np.cumsum(shape.reach_chances(chances)) for shape in shapes])
@@ -211,7 +216,7 @@ class AdaptivePolicy:
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
             plan = DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
-            return replace(plan, budget=MOST_NODES, width=candidate.width, grows=True) if self._grows else plan
+            return replace(plan, budget=candidate.most_nodes, width=candidate.width, grows=True) if self._grows else plan
         if not has_turn:
             return None
         # By the acceptance rate. The length is open up to the sampling limit, or up to MAX_GAMMA if copies may follow.
@@ -229,9 +234,9 @@ class AdaptivePolicy:
         """Returns the plan with a tree of at most `depth` levels, or unchanged if no tree is wider than a chain."""
         assert plan.drafter is not None
         candidate = self._drafters[plan.drafter]
-        if self._grows:
-            return replace(plan, budget=MOST_NODES, width=candidate.width, grows=True, speed=candidate.best_tree(depth).speed)
         tree = candidate.best_tree(depth)
+        if self._grows:
+            return replace(plan, budget=candidate.most_nodes, width=candidate.width, grows=True, speed=tree.speed)
         if tree.nodes == tree.levels:
             return plan
         fixed = replace(plan, levels=tree.levels, budget=tree.nodes, width=candidate.width, speed=tree.speed)
@@ -280,17 +285,18 @@ class AdaptivePolicy:
         return self._drafters[plan.drafter].acceptance.corrected(chance)
 
     def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
-        """Returns how many nodes of a growing tree's deepest level to expand: those that are worth a row of the target, if the
-        children expected below them are worth another pass of the drafter. Arguments as in `engine.drafters.draft.Expansion`.
-        """
+        """Returns how many nodes of a growing tree's deepest level to expand: those whose first child is expected to be worth a
+        row of the target, if all expected children are worth another pass of the drafter. Arguments as in
+        `engine.drafters.draft.Expansion`."""
         assert plan.drafter is not None, "nobody samples in a plain round"
-        candidate = self._drafters[plan.drafter]
-        size, gain = self._best_size(plan, reached, steps)
-        least = sorted(reached, reverse=True)[size - 1] if size else math.inf
-        wanted = max(1, sum(chance >= least for chance in level))
-        ranks = chances_by_rank(candidate.acceptance.alpha)[: plan.width]
-        expected = [chance * rank for chance in level[:wanted] for rank in ranks]
-        return wanted if self._best_size(plan, [*reached, *expected], steps + 1)[1] > gain else 0
+        ranks = chances_by_rank(self._drafters[plan.drafter].acceptance.alpha)[: plan.width]
+        branches = [chance * ranks[0] ** step for chance in level for step in range(1, MOST_SAMPLED - steps + 1)]
+        size, _ = self._best_size(plan, [*reached, *branches], steps)
+        least = sorted([*reached, *branches], reverse=True)[size - 1] if size else math.inf
+        wanted = max(1, sum(chance * ranks[0] >= least for chance in level))
+        children = [chance * rank for chance in level[:wanted] for rank in ranks]
+        gains = [self._best_size(plan, *grown)[1] for grown in ((reached, steps), ([*reached, *children], steps + 1))]
+        return wanted if gains[1] > gains[0] else 0
 
     def tree_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> int:
         """Returns how many nodes of a tree are worth their rows of the target, the likeliest ones."""

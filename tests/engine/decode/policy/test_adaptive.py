@@ -400,7 +400,7 @@ def tree_policy(row: float, step: float, alpha: float, grows: bool) -> AdaptiveP
 def test_a_fixed_tree_is_the_fastest_of_its_kind(row: float, step: float, alpha: float) -> None:
     """Held against the bound over all shapes, computed by itself."""
     plan = plan_of(tree_policy(row, step, alpha, grows=False))
-    costs = [1 + row * nodes for nodes in range(adaptive.MOST_NODES + 1)]
+    costs = [1 + row * nodes for nodes in range(adaptive.NODES_PER_LEVEL * MOST_SAMPLED + 1)]
     best = tree_bound(chances_by_rank(alpha)[:4], costs, [step] * MOST_SAMPLED, MOST_SAMPLED)
     assert not plan.grows and plan.speed == pytest.approx(best.speed)
     assert plan.width == 1 or (plan.budget, plan.levels) == (best.nodes, best.levels)
