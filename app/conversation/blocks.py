@@ -396,6 +396,8 @@ def settings_words(answer: Answer) -> list[str]:
     if list(drafters) != [NO_DRAFTER]:
         words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
         words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
+        if isinstance(answer.options.budget, int):
+            words.append(f"tree of {answer.options.budget}")
     words.append(f"temperature {answer.options.temperature:g}")
     if answer.options.seed is not None:
         words.append(f"seed {answer.options.seed}")

@@ -161,7 +161,7 @@ class ScoreChart(PaintedRows):
                 theme.text,
                 QRectF(column.right() + look.px(6), column.top(), look.px(40), column.height()),
                 LEFT | MIDDLE,
-                "drawn",
+                "drafted" if side == "draft" else "drawn",
             )
 
 

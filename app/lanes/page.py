@@ -19,6 +19,10 @@ from engine.types import PHASES, Round
 
 PHASE_NAMES: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "total only"))
 
+TREE_KEY = (
+    "Below one another: choices for the same position. Outlined in green: the right token, after a choice that was not taken."
+)
+
 
 class PhaseLegend(QWidget):
     """The key of a bar's phases, with their times in the newest round whose phases were measured."""
@@ -88,6 +92,9 @@ class LanesPage(QWidget):
         self.chains = named(QLabel(wordWrap=True), "chainsNote", "Why chains are drafted")
         self.chains.setContentsMargins(16, 0, 16, 0)
         self.chains.hide()
+        self.tree_key = named(QLabel(TREE_KEY, wordWrap=True), "chainsNote", "Key of trees")
+        self.tree_key.setContentsMargins(16, 0, 16, 0)
+        self.tree_key.hide()
         self.legend = PhaseLegend()
         self.clock = push_button("Absolute time", "clockButton")
         self.clock.setCheckable(True)
@@ -110,6 +117,7 @@ class LanesPage(QWidget):
             in_row((self.title, 1), self.clock, self.zoom_out, self.fit, self.zoom_in, spacing=2, margins=(16, 0, 10, 0)),
             self.chains,
             (self.lanes, 1),
+            self.tree_key,
             in_row(self.legend, margins=(16, 0, 16, 0)),
             spacing=4,
             margins=(0, 6, 0, 10),
@@ -133,6 +141,7 @@ class LanesPage(QWidget):
         self.lanes.show_answer(answer, self.shown.turn)
         self.chains.setText("" if answer is None else answer.chains)
         self.chains.setVisible(bool(self.chains.text()))
+        self.tree_key.setVisible(answer is not None and answer.tally.has_trees)
         self.legend.show_round(None if answer is None else answer.tally.staged)
 
     def set_look(self, theme: Theme, scale: float) -> None:

@@ -376,7 +376,8 @@ def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> s
     parts = [_difference_words(rule, comparison.differences[rule], intervals) for rule in significant]
     unknown = " and ".join(RULE_TITLES[rule] for rule in comparison.differences if rule not in significant)
     reference = RULE_TITLES[comparison.reference]
-    finding = f"Of the same proposals, {' and '.join(parts)} than {reference}." if parts else ""
+    what = "first choices" if comparison.trees else "proposals"
+    finding = f"Of the same {what}, {' and '.join(parts)} than {reference}." if parts else ""
     return f"{finding} Too few rounds to tell {unknown} from {reference}.".strip() if unknown else finding
 
 

@@ -77,6 +77,7 @@ class Tally:
         taus: tau since the stretch began, and the tau that its alpha so far predicts; NaN if there is no prediction.
         lengths: number of rounds with proposals, by number of accepted ones.
         staged: the newest round whose phases were measured.
+        has_trees: whether any round drafted a tree.
         comparisons: expected acceptance of each rule at the same positions.
     """
 
@@ -86,6 +87,7 @@ class Tally:
         self.phases, self.taus, self.accepted = Series(5), Series(2), Series()
         self.lengths: Counter[int] = Counter()
         self.staged: Round | None = None
+        self.has_trees = False
         self.comparisons = RuleComparisons()
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
@@ -139,6 +141,7 @@ class Tally:
         for figures in (self._totals, self._speed, self._alpha):
             figures.add(entry)
         self.comparisons.add(round_)
+        self.has_trees |= round_.is_tree
         self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
         self.times.add((round_.started + round_.milliseconds.total) / 1000)
         self.milliseconds.add(round_.milliseconds.total)

@@ -481,3 +481,15 @@ def test_a_replay_of_trees_has_the_same_lanes_as_the_answer(qtbot: QtBot, open_w
     window.replay_controller.go_to(3)
     window.panel.refresh()
     assert [(field.rows_of(index), field.chips(index)) for index in range(field.count)] == live
+
+
+@pytest.mark.parametrize(("rounds", "shown"), [((SECOND_CHOICE, TO_A_LEAF), True), (tuple(story_rounds()), False)])
+def test_the_key_of_trees_stands_below_lanes_with_trees_only(
+    qtbot: QtBot, open_window: OpenWindow, rounds: tuple[Round, ...], shown: bool
+) -> None:
+    window, engine = open_window()
+    engine.rounds = [replace(each, index=index) for index, each in enumerate(rounds)]
+    window.send("A question.")
+    wait_for_answer(qtbot, window)
+    window.panel.refresh()
+    assert window.panel.rounds.tree_key.isVisible() == shown
