@@ -275,4 +275,4 @@ def _require_exactly(
     if wrong:
         faults.append(listed(wrong))
     if faults:
-        raise DraftlightError(f"{where} is not a {what} that Draftlight knows how to run: {'; '.join(faults)}.")
+        raise DraftlightError(f"{where} is not an {what} that Draftlight knows how to run: {'; '.join(faults)}.")

@@ -14,6 +14,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.files.mtp_files import head_words, names_of_heads
+from engine.models import mtp_families
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.mtp_families import ALL_NORMS
@@ -124,6 +125,23 @@ def test_a_wrong_reading_gives_other_logits(family: str, wrong: str, targets: Ca
     (WRONG | OF_QWEN)[wrong](head, target=target)
     head.bind = lambda target: None  # type: ignore[method-assign]
     assert max(differences(head, target, reference(family)["rounds"])) > 100 * TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "surplus"),
+    [
+        ("qwen3_5", {}, "self_attn"),  # its first layer has linear attention
+        ("glm4_moe", {"first_k_dense_replace": 1}, r"mlp\.gate\.weight"),  # its first layer has no experts
+    ],
+)
+def test_a_layer_like_the_targets_first_one_does_not_take_the_head(
+    family: str, change: dict[str, Any], surplus: str, targets: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = targets(family)
+    wrong = replace(mtp_families.FAMILIES[family], change=lambda settings, names: change)
+    monkeypatch.setattr(mtp_families, "FAMILIES", {family: wrong})
+    with pytest.raises(DraftlightError, match=rf"it lacks .*; it has unknown tensors: .*{surplus}"):
+        head_of(target)
 
 
 # Packagings
