@@ -49,3 +49,4 @@ def test_an_old_trace_says_of_newer_fields_that_they_were_not_recorded() -> None
     tokens = [token for round_ in trace.rounds for token in round_.emitted]
     proposals = [proposal for round_ in trace.rounds for proposal in round_.proposals]
     assert {token.border for token in tokens} == {None} and {proposal.copied for proposal in proposals} == {None}
+    assert {round_.outside_draft_vocabulary for round_ in trace.rounds} == {None}

@@ -264,11 +264,18 @@ class DecodeLoop:
             outlook=plan.outlook,
             proposer=draft.proposer,
             queued=was_prefetched,
+            outside_draft_vocabulary=self._is_outside_vocabulary(verdict, draft),
         )
         if not self._options.analyse:
             return RoundOutcome(finished)
         inputs, text_of = AnalysisInputs.of(verdict, self._shaper.greedy), self._answer.text.text_of
         return RoundOutcome(finished, partial(with_analysis, finished, inputs, self._options, text_of))
+
+    def _is_outside_vocabulary(self, verdict: EvaluatedRound, draft: Draft) -> bool:
+        """Returns whether the drafter could not have sampled the token in place of the rejected proposal."""
+        if self._drafter is None or not verdict.has_rejected or verdict.is_copied(verdict.accepted):
+            return False
+        return not self._drafter.members[draft.proposer or self._drafter.name].has_token(verdict.token)
 
     def _is_staged(self, index: int) -> bool:
         """Returns whether the phases of a round are evaluated one by one, so that each can be timed."""

@@ -60,6 +60,10 @@ class Drafter(ABC):
         reasons = [member.tree_reason() for name, member in self.members.items() if member is not self]
         return min(reasons, default="it proposes one token for each position")
 
+    def has_token(self, token: int) -> bool:
+        """Returns whether a token of the target is in the drafter's own vocabulary."""
+        return True
+
     @abstractmethod
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         """Proposes at most `plan.length` (>= 1) tokens that follow the committed ones; `sampler.draft()` without a token is a

@@ -150,6 +150,10 @@ class FeatureDrafter(Drafter, Generic[Queued]):
             self._add(hidden_states[self._rows - start :])
             self._fuse()
 
+    def has_token(self, token: int) -> bool:
+        """As in `Drafter`."""
+        return self._model.column_of(token) is not None
+
     # Copies
 
     def estimates(self, limit: int) -> Mapping[str, Estimate]:

@@ -33,7 +33,7 @@ from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces,
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, similarity_reason
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
-from engine.lens.token_reasons import decision, limitations
+from engine.lens.token_reasons import decision, limitations, outside_vocabulary
 from engine.machine.provenance import version
 from engine.rounds import near_ties
 from engine.rounds.metrics import RankCounts, Stretch, Summary
@@ -394,7 +394,8 @@ def details(round: Round, spot: Spot, temperature: float) -> str:
     else:
         accepted = round.proposals[spot.at].status == "accepted" and spot.at < len(round.emitted)
         lines = _proposal_details(round, spot.at, round.emitted[spot.at] if accepted else None)
-    return "\n".join(line for line in (*lines, decision(round, spot, greedy), *limitations(round, spot, greedy)) if line)
+    reasons = (decision(round, spot, greedy), outside_vocabulary(round, spot), *limitations(round, spot, greedy))
+    return "\n".join(line for line in (*lines, *reasons) if line)
 
 
 def _proposal_details(round: Round, index: int, emitted: Emitted | None = None) -> list[str]:

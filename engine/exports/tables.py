@@ -62,10 +62,11 @@ ROUND_COLUMNS: dict[str, Kind] = {
     "levels": "whole",
     "choices": "text",
     "ranks": "text",
+    "outside_draft_vocabulary": "whole",
 }
 FIRST_ROUND_COLUMN = "index"
 """Name of the column `round` in tables of version 0.1.0, where it counts from 0."""
-LATER_ROUND_COLUMNS = {"proposer", "communication_ms", "levels", "choices", "ranks"}
+LATER_ROUND_COLUMNS = {"proposer", "communication_ms", "levels", "choices", "ranks", "outside_draft_vocabulary"}
 """Columns that older tables do not have."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -308,6 +309,7 @@ def _round_row(name: str, round: Round) -> Row:
         "cache_length": round.cache_length,
         "started_ms": round.started,
         **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in ("total", *PHASES, "communication")},
+        "outside_draft_vocabulary": None if round.outside_draft_vocabulary is None else int(round.outside_draft_vocabulary),
     }
 
 

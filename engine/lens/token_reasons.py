@@ -31,6 +31,19 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
 
 def headline(round_: Round, spot: Spot, temperature: float) -> str:
     """Returns how the token came about, in plain words without formulas."""
+    return " ".join(filter(None, [_how(round_, spot, temperature), outside_vocabulary(round_, spot)]))
+
+
+def outside_vocabulary(round_: Round, spot: Spot) -> str:
+    """Returns a sentence for a rejected proposal, and for the token in its place, if that one is not in the draft vocabulary."""
+    is_here = spot.at == round_.accepted and (spot.own or round_.proposals[spot.at].status == "rejected")
+    if not is_here or not round_.outside_draft_vocabulary:
+        return ""
+    token = _emitted_name(round_, spot.at)
+    return f"The target's token {token} is not in the draft vocabulary, so the drafter could not propose it."
+
+
+def _how(round_: Round, spot: Spot, temperature: float) -> str:
     greedy = temperature == 0
     place = place_of(round_, spot)
     judged = judged_at(round_, spot)

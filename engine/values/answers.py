@@ -364,6 +364,8 @@ class Round:
             it was recorded.
         proposer: the drafter that proposed, if several take part; else None.
         queued: whether the previous round had queued a plain pass for this one.
+        outside_draft_vocabulary: whether the token in place of the rejected proposal is not in the drafter's vocabulary, a part
+            of the target's; None in traces from before it was recorded.
     """
 
     index: int
@@ -383,6 +385,7 @@ class Round:
     outlook: Outlook | None = None
     proposer: str | None = None
     queued: bool = False
+    outside_draft_vocabulary: bool | None = None
 
     @property
     def is_tree(self) -> bool:

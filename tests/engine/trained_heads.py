@@ -1,5 +1,4 @@
-"""Writes a tiny trained target, and the MTP head and the EAGLE-3 head that were trained on its states (`tests/references/probe`).
-"""
+"""Writes a tiny trained target and the heads that were trained on its states, MTP and EAGLE-3 (`tests/references/probe`)."""
 
 from __future__ import annotations
 

@@ -179,6 +179,20 @@ def share_of_agreement(pair: Pair) -> float:
     return float(np.mean(agreed))
 
 
+@pytest.mark.parametrize("rule", ["gumbel", "rejection"])
+def test_a_target_token_outside_of_the_draft_vocabulary_is_recorded(rule: Any, pairs: Callable[[str], Pair]) -> None:
+    """Such tokens are in the text, so the target's own output is not restricted to the draft vocabulary."""
+    for name, is_reduced in ((EAGLE, True), (FULL, False)):
+        pair = pairs(name)
+        ids = pair[1].target_ids
+        known = set(range(len(pair[0].vocabulary)) if ids is None else np.array(ids).tolist())
+        options = DecodingOptions(rule=rule, temperature=5.0, seed=3, gamma=2, max_tokens=30, analyse=False)
+        rounds = [current for current in answer(pair, options) if current.finish is None]
+        expected = [bool(current.rejected) and current.emitted[-1].id not in known for current in rounds]
+        assert [current.outside_draft_vocabulary for current in rounds] == expected
+        assert any(expected) == is_reduced and any(current.rejected for current in rounds)
+
+
 def test_noise_is_that_of_the_targets_ids(pairs: Callable[[str], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin takes the noise of the next id."""
     assert share_of_agreement(pairs(EAGLE)) > 0.8

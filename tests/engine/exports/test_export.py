@@ -115,6 +115,15 @@ def test_a_column_means_the_same_in_every_table_and_is_explained(tmp_path: Path)
     assert not missing
 
 
+def test_the_table_of_rounds_says_where_the_draft_vocabulary_lacked_a_token(tmp_path: Path) -> None:
+    rounds = [
+        replace(round, outside_draft_vocabulary=outside)
+        for round, outside in zip(random_rounds(1, 3), (True, False, None), strict=True)
+    ]
+    made = tables(read_traces([write(tmp_path / "answer.jsonl", rounds)]))
+    assert [row["outside_draft_vocabulary"] for row in made["rounds"].rows] == [1, 0, None]
+
+
 def test_parquet_carries_the_provenance(traces: tuple[Trace, ...], tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for path in export.write(traces, "parquet", tmp_path / "metrics.parquet"):

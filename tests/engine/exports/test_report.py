@@ -155,6 +155,12 @@ def test_a_token_that_was_copied_says_so() -> None:
     assert not any("copied" in details(base, piece.spot, 0.8) for piece in pieces([base]))
 
 
+def test_a_token_outside_of_the_draft_vocabulary_says_so() -> None:
+    outside = replace(make_round(0, ["one"], "two", ["three"]), outside_draft_vocabulary=True)
+    told = {piece.text: "is not in the draft vocabulary" in details(outside, piece.spot, 0.8) for piece in pieces([outside])}
+    assert told == {"one": False, "two": True, "three": True}
+
+
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_the_report_gives_the_reason_that_the_card_gives(rule: Rule, temperature: float, tmp_path: Path) -> None:
