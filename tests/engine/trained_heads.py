@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,17 @@ def write_target(folder: Path, metadata: Mapping[str, str] = PUBLISHED, change: 
     return folder
 
 
-def write_eagle(folder: Path, change: Mapping[str, Any] | None = None) -> Path:
-    """Writes the EAGLE-3 head in the packaging of speculators. `change`: entries of config.json."""
-    write_description(folder, {**EAGLE, **(change or {})}, tokens=False)
-    write_tensors(folder / "model.safetensors", read("eagle"))
+def write_eagle(folder: Path, change: Mapping[str, Any] | None = None, ids: Sequence[int] = ()) -> Path:
+    """Writes the EAGLE-3 head in the packaging of speculators.
+
+    Args:
+        change: entries of config.json. ids: ascending, the only tokens that it drafts; empty for all.
+    """
+    config, tensors = {**EAGLE, **(change or {})}, read("eagle")
+    if ids:
+        config["draft_vocab_size"] = len(ids)
+        tensors["lm_head.weight"] = tensors["lm_head.weight"][list(ids)]
+        tensors["d2t"] = np.array(ids) - np.arange(len(ids))
+    write_description(folder, config, tokens=False)
+    write_tensors(folder / "model.safetensors", tensors)
     return folder

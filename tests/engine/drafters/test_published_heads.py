@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,27 +32,35 @@ from engine.target.layer_taps import tap
 from engine.types import Round
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS, MTP, type_stated
 from engine.values.errors import DraftlightError
-from tests.engine import eagle_files
+from tests.crossings import crossed
+from tests.engine import eagle_files, trained_heads
 from tests.engine.drafting import start
 from tests.engine.head_rounds import RecordingSampler, loaded
 from tests.engine.mtp_files import PROMPT, write_drafter, write_promise, write_published
 from tests.engine.small_models import same_up_to_near_ties, ticking_clock
-from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate
 from tests.engine.tiny_models import write_gguf
 
-HYBRID, FULL, EAGLE = "qwen3_5", "glm4_moe", "authors"
+HYBRID, FULL, EAGLE, WHOLE_EAGLE = "qwen3_5", "glm4_moe", "authors", "authors-narrow"
+TRAINED_MTP, TRAINED_EAGLE, REDUCED_EAGLE = "trained MTP", "trained EAGLE-3", "trained EAGLE-3 of 24 tokens"
+TRAINED = (TRAINED_MTP, TRAINED_EAGLE, REDUCED_EAGLE)
+"""On a hybrid, as HYBRID: without trees."""
 Pair = tuple[LoadedModel, StateHead[Any]]
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
-    """A hybrid target and one with full attention, each with its MTP head, and a target with an EAGLE-3 head."""
+    """A hybrid target and one with full attention, each with its MTP head, a target with an EAGLE-3 head for a part of its
+    vocabulary and one for all of it, and the trained target with its heads."""
     known: dict[str, Pair] = {}
 
     def pair(name: str) -> Pair:
         if name not in known:
             folder = tmp_path_factory.mktemp("pairs")
-            if name == EAGLE:
+            if name in TRAINED:
+                target = loaded(trained_heads.write_target(folder / "target"))
+                known[name] = target, trained(name, target, folder / "head")
+            elif name in (EAGLE, WHOLE_EAGLE):
                 target = loaded(eagle_files.write_target(folder / "target"))
                 known[name] = target, load_eagle3(eagle_files.write_head(folder / "head", name), target)
             else:
@@ -65,30 +73,43 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
     return pair
 
 
+def trained(name: str, target: LoadedModel, folder: Path) -> StateHead[Any]:
+    """A trained head; one of 24 tokens has the most frequent ones of its text."""
+    if name == TRAINED_MTP:
+        return load_mtp(Path(target.path), target)
+    counts = np.bincount(trained_heads.sentences(0, 4000), minlength=len(target.vocabulary))
+    ids = sorted(np.argsort(-counts)[:24].tolist()) if name == REDUCED_EAGLE else []
+    return load_eagle3(trained_heads.write_eagle(folder, ids=ids), target)
+
+
 def tokens_of(rounds: list[Round]) -> list[int]:
     return [token.id for current in rounds for token in current.emitted]
 
 
-def answer(pair: Pair, options: DecodingOptions, drafts: bool = True) -> list[Round]:
+def prompt_of(name: str) -> list[int]:
+    return trained_heads.sentences(1, 40) if name in TRAINED else list(PROMPT)
+
+
+def answer(pair: Pair, options: DecodingOptions, drafts: bool = True, prompt: Sequence[int] = PROMPT) -> list[Round]:
     target, head = pair
     with ticking_clock():
-        return list(decode(target, list(PROMPT), FeatureHead(head, target, copies=False) if drafts else None, options))
+        return list(decode(target, list(prompt), FeatureHead(head, target, copies=False) if drafts else None, options))
 
 
-@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE])
+@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE, WHOLE_EAGLE, *TRAINED])
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Callable[[str], Pair]) -> None:
     """As chain and as tree, where no draft is accepted and where many are."""
     accepted = 0
-    for temperature in (0.0, 5.0):
+    for temperature in (0.0, 0.2, 0.8, 1.0, 5.0):
         options = DecodingOptions(rule=rule, temperature=temperature, seed=5, gamma=3, max_tokens=12, analyse=False)
-        plain = tokens_of(answer(pairs(name), options, drafts=False))
-        for budget in (None, 7):
-            rounds = answer(pairs(name), replace(options, budget=budget, width=2))
+        plain = tokens_of(answer(pairs(name), options, False, prompt_of(name)))
+        for budget in (None,) if name in TRAINED else (None, 7):
+            rounds = answer(pairs(name), replace(options, budget=budget, width=2), prompt=prompt_of(name))
             same_up_to_near_ties(rounds, plain)
             assert any(current.is_tree for current in rounds) == (budget is not None and name != HYBRID)
             accepted += sum(len(current.emitted) - 1 for current in rounds)
-    assert accepted > 3 or rule == "match"
+    assert accepted > (20 if name in TRAINED else 3) or rule == "match"
 
 
 @pytest.mark.parametrize("name", [FULL, EAGLE])
@@ -166,6 +187,36 @@ def test_under_rejection_a_reduced_vocabulary_leaves_the_distribution(
     assert first_token(pairs(EAGLE), range(600)) > FALSE_ALARM
     monkeypatch.setattr(RoundNoise, "draft", lambda noise, row, *_: likeliest(row))
     assert first_token(pairs(EAGLE), range(600)) < CERTAIN
+
+
+def likeliest_tokens(name: str, rule: Any, pair: Pair, budget: int | None = None) -> float:
+    """Returns the probability that a long answer has as often the target's likeliest token as the target gives it: the p-value
+    of `rate`."""
+    options = DecodingOptions(rule=rule, temperature=3.0, seed=4, gamma=3, max_tokens=300, budget=budget, width=2, analyse=False)
+    prompt = prompt_of(name)
+    drawn = tokens_of(answer(pair, options, prompt=prompt))
+    logits = np.array(pair[0].model(mx.array([[*prompt, *drawn[:-1]]]))[0, len(prompt) - 1 :]).astype(np.float64) / 3
+    chances = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return rate(logits.argmax(axis=-1) == drawn, (chances / chances.sum(axis=-1, keepdims=True)).max(axis=-1))
+
+
+CHAINS = crossed([FULL, WHOLE_EAGLE, *TRAINED], ["rejection", "block"], [None], together=1)
+TREES = crossed([FULL, EAGLE, WHOLE_EAGLE], ["rejection"], [7], together=1)
+
+
+@pytest.mark.parametrize(("name", "rule", "budget"), [*CHAINS, *TREES])
+def test_the_distribution_is_that_of_the_target(name: str, rule: Any, budget: int | None, pairs: Callable[[str], Pair]) -> None:
+    assert likeliest_tokens(name, rule, pairs(name), budget) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("name", "rule"), crossed([TRAINED_MTP, TRAINED_EAGLE], ["rejection", "block"], together=1))
+def test_a_draft_that_was_not_drawn_breaks_the_distribution(
+    name: str, rule: Any, pairs: Callable[[str], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The likeliest token, of which the drafter says that it had drawn it. The test of the first token does so for a reduced
+    vocabulary."""
+    monkeypatch.setattr(RoundNoise, "draft", lambda noise, row, *_: likeliest(row))
+    assert likeliest_tokens(name, rule, pairs(name)) < CERTAIN
 
 
 def share_of_agreement(pair: Pair) -> float:
