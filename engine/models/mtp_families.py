@@ -39,9 +39,9 @@ class MtpReading:
 
 ALL_NORMS = frozenset({"layer", "inputs", "last"})
 
-Change = Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]]
-"""Returns the settings of a model with one layer, which is the head's, from those of the target and the names of the head's
-tensors."""
+Change = Callable[[Mapping[str, Any], Collection[str], int], Mapping[str, Any]]
+"""Returns the settings of a model with one layer, which is the head's, from those of the target, the names of the head's tensors
+and the number of its layer, from 0."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,7 @@ class MtpFamily:
         reading: how its heads are read, apart from the norms.
         zero_centred: whether the published norms are w - 1.
         window: name of the setting with the size of the layer's window, if its type is a sliding one.
-        has_several: whether a head may have several layers, each with parts of its own. The first one then drafts one token: the
-            others read what it has put out, and are not used.
+        has_several: whether a head may have several layers, each with parts of its own.
         folders: model types of the folders that mlx-vlm writes for its heads.
     """
 
@@ -70,7 +69,7 @@ def _has_experts(names: Collection[str]) -> bool:
     return any(".mlp.experts." in name or ".mlp.switch_mlp." in name for name in names)
 
 
-def _of_qwen(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def _of_qwen(settings: Mapping[str, Any], names: Collection[str], index: int) -> Mapping[str, Any]:
     """Full attention also in hybrids, experts where the file has them."""
     has_experts = _has_experts(names)
     change: dict[str, Any] = {"full_attention_interval": 1, "layer_types": None}
@@ -79,14 +78,14 @@ def _of_qwen(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str
     return change if has_experts else {**change, "num_experts": 0}
 
 
-def _of_deepseek(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def _of_deepseek(settings: Mapping[str, Any], names: Collection[str], index: int) -> Mapping[str, Any]:
     """Experts even where the target's first layers are dense."""
     return {"first_k_dense_replace": 0 if _has_experts(names) else 1, "moe_layer_freq": 1}
 
 
-def _of_step(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
-    """The first of the layers behind the target's own; per-layer settings are longer than the target."""
-    layer = settings["num_hidden_layers"]
+def _of_step(settings: Mapping[str, Any], names: Collection[str], index: int) -> Mapping[str, Any]:
+    """A layer behind the target's own; per-layer settings are longer than the target."""
+    layer = settings["num_hidden_layers"] + index
     per_layer = ("layer_types", "rope_theta", "partial_rotary_factors", "swiglu_limits", "swiglu_limits_shared")
     change = {
         name: [value[layer]] if layer < len(value) else None
@@ -117,7 +116,7 @@ FAMILIES: Mapping[str, MtpFamily] = {
         window="sliding_window",
         folders=("step3p5_mtp",),
     ),
-    "mimo": MtpFamily(lambda settings, names: {}, MtpReading(embedding_first=False), folders=("mimo_mtp",)),
+    "mimo": MtpFamily(lambda settings, names, index: {}, MtpReading(embedding_first=False), folders=("mimo_mtp",)),
 }
 """Families by the name of mlx-lm's model file."""
 
@@ -150,17 +149,17 @@ def family_of(target: LoadedModel) -> MtpFamily:
     return FAMILIES[architecture]
 
 
-def one_layer(target: Any, family: MtpFamily, names: Collection[str]) -> nn.Module:
+def one_layer(target: Any, family: MtpFamily, names: Collection[str], index: int = 0) -> nn.Module:
     """Returns a model of the target's class whose only decoder layer is like the head's. Its weights are random, lazy, and never
     computed.
 
     Args:
-        names: of the head's tensors.
+        names: of the head's tensors. index: number of its layer.
     """
     arguments = copy.copy(target.args)
     nested = getattr(arguments, "text_config", None)
     settings = nested if isinstance(nested, dict) else dataclasses.asdict(arguments)
-    changed = {**family.change(settings, names), "num_hidden_layers": 1}
+    changed = {**family.change(settings, names, index), "num_hidden_layers": 1}
     if isinstance(nested, dict):
         arguments.text_config = {**nested, **{name: value for name, value in changed.items() if value is not None}}
     else:

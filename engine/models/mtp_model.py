@@ -5,7 +5,17 @@ A row reads the target's state at t and the embedding of token t + 1:
     x = fc([norm_e(embedding); norm_h(state)]);  y = norm(layer(x));  logits = the target's output layer of y
 
 The next row of a chain takes y, or the layer's output before the norm, in place of the state. Embedding and output rows are the
-target's. Where the tensors are found: `engine.files.mtp_files`; families: `engine.models.mtp_families`.
+target's.
+
+A head may have several such layers, each with parts of its own, and then drafts that many tokens: layer k reads the output of
+layer k - 1 for the same row, and the token k further on. So with each token layer k computes the row k places before the newest:
+
+    token           t1      t2          t3          d1          d2          (t3 is the newest one, d1 and d2 are drafted)
+    layer 0         h0, t1  h1, t2      h2, t3 → d1
+    layer 1         -       row 0, t2   row 1, t3   row 2, d1 → d2
+    layer 2         -       -           row 0, t3   row 1, d1   row 2, d2 → d3
+
+Where the tensors are found: `engine.files.mtp_files`; families: `engine.models.mtp_families`.
 """
 
 from __future__ import annotations
@@ -34,51 +44,54 @@ from engine.values.errors import DraftlightError, reason_of
 
 WHAT = "MTP head"
 _EXPERT = re.compile(r"(layer\.mlp\.experts)\.([0-9]{1,6})\.(\w+)\.(\w+)")
-_NORMS = re.compile(r"(?:embedding_norm|state_norm|norm)\.weight|layer\..*norm\.weight")
-_CLEAR_NORMS = ("layer.self_attn.q_norm.weight", "layer.self_attn.k_norm.weight")
+_NORMS = re.compile(r"layers\.\d+\.(?:(?:embedding_norm|state_norm|norm)\.weight|layer\..*norm\.weight)")
+_CLEAR_NORMS = (".layer.self_attn.q_norm.weight", ".layer.self_attn.k_norm.weight")
 """Norms that are far from 0 in every trained model, and so tell w from w - 1."""
 _LEAST_WEIGHT = 0.5
+_LAYER = re.compile(r"layers\.([0-9]{1,6})\.(.+)")
 _IGNORED = ("rotary_emb.inv_freq",)
 
 
-class MtpModel(StateHead[MtpReading]):
-    """Weights of an MTP head.
+class _Layer(nn.Module):
+    """One layer of a head, with the parts around it.
 
     Args:
-        layer: the decoder layer, of an mlx-lm model.
-        window: size of its sliding window; None for full attention.
-        depth: number of tokens that one chain may draft.
+        layer: the decoder layer, of an mlx-lm model. window: size of its sliding window; None for full attention.
     """
 
-    def __init__(
-        self,
-        config: StateHeadConfig,
-        layer: nn.Module,
-        eps: float,
-        reading: MtpReading,
-        zero_centred: bool = False,
-        window: int | None = None,
-        depth: int | None = None,
-    ) -> None:
-        super().__init__(config, WHAT, reading)
-        hidden = config.hidden_size
+    def __init__(self, layer: nn.Module, hidden: int, eps: float, window: int | None) -> None:
+        super().__init__()
         self.fc = nn.Linear(2 * hidden, hidden, bias=False)
         self.embedding_norm = nn.RMSNorm(hidden, eps)
         self.state_norm = nn.RMSNorm(hidden, eps)
         self.norm = nn.RMSNorm(hidden, eps)
         self.layer = layer
+        self.window = window
+
+
+class MtpModel(StateHead[MtpReading]):
+    """Weights of an MTP head.
+
+    What `advance` returns, and a chain continues from, are the outputs of the layers that have computed a row, one behind the
+    other: of all after a row of the target's states, of one less after each further row of a chain.
+    """
+
+    def __init__(
+        self, config: StateHeadConfig, layers: Sequence[_Layer], reading: MtpReading, zero_centred: bool = False
+    ) -> None:
+        super().__init__(config, WHAT, reading)
+        self.layers = list(layers)
         self.zero_centred = zero_centred
-        self._window, self._depth = window, depth
 
     @property
     def cache_count(self) -> int:
-        """As in `RowModel`."""
-        return 1
+        """As in `RowModel`: also for the outputs of all layers but the last, which the next row needs."""
+        return 2 * len(self.layers) - 1
 
     @property
     def max_proposals(self) -> int:
         """As in `RowModel`."""
-        return self.config.max_position_embeddings if self._depth is None else self._depth
+        return len(self.layers) if len(self.layers) > 1 else self.config.max_position_embeddings
 
     @property
     def cast_predicate(self) -> Any:
@@ -91,16 +104,32 @@ class MtpModel(StateHead[MtpReading]):
 
     def advance(self, features: mx.array, tokens: mx.array, caches: Sequence[Any], rows: TreeRows | None = None) -> mx.array:
         """As in `RowModel`."""
-        features = features.astype(self.norm.weight.dtype)
-        parts = [self.embedding_norm(self.embedded(tokens, features)), self.state_norm(features)]
-        x = self.fc(mx.concatenate(parts if self.reading.embedding_first else parts[::-1], axis=-1))[None]
-        with self.masked(x, caches, rows, self._window) as mask:
-            after: mx.array = self.layer(x, mask, caches[0])[0]
-        return self.norm(after) if self.reading.chain_normed else after
+        features = features.astype(self.layers[0].norm.weight.dtype)
+        count, parts = len(self.layers), self._parts(features)
+        first = (count + 1 - len(parts)) % count  # the target's states are for all layers
+        embedded, outputs = self.embedded(tokens, features), list[mx.array]()
+        for index in range(first, count):
+            state = parts[index - first] if first or not index else _delayed(outputs[-1], caches[count + index - 1])
+            outputs.append(self._output(index, state, embedded, caches[index], rows))
+        return mx.concatenate(outputs, axis=-1)
+
+    def _parts(self, features: mx.array) -> list[mx.array]:
+        """Returns the outputs of layers in what a chain continues from; a target's state is one."""
+        return cast(list[mx.array], mx.split(features, features.shape[-1] // self.config.hidden_size, axis=-1))
+
+    def _output(self, index: int, state: mx.array, embedded: mx.array, cache: Any, rows: TreeRows | None) -> mx.array:
+        """Returns a layer's output for some rows, (rows, hidden)."""
+        layer = self.layers[index]
+        parts = [layer.embedding_norm(embedded), layer.state_norm(state)]
+        x = layer.fc(mx.concatenate(parts if self.reading.embedding_first else parts[::-1], axis=-1))[None]
+        with self.masked(x, [cache], rows, layer.window) as mask:
+            after: mx.array = layer.layer(x, _without_first(mask, index, int(cache.offset), x.shape[1]), cache)[0]
+        return layer.norm(after) if self.reading.chain_normed else after
 
     def logits(self, features: mx.array) -> mx.array:
-        """As in `RowModel`."""
-        return self.output(features if self.reading.chain_normed else self.norm(features))
+        """As in `RowModel`: of the first of the layers that have computed a row."""
+        parts = self._parts(features)
+        return self.output(parts[0] if self.reading.chain_normed else self.layers[-len(parts)].norm(parts[0]))
 
     def readings(self) -> Mapping[str, MtpReading]:
         """As in `StateHead`: state before or after the final norm, order of the two inputs; or norms as stored or plus one."""
@@ -129,7 +158,7 @@ class MtpModel(StateHead[MtpReading]):
         means: dict[str, list[float]] = {}
         for path, stored in self.metadata.kept.items():
             part = _part_of(path)
-            if part != "layer" or f"{path}.weight" in _CLEAR_NORMS:
+            if part != "layer" or f"{path}.weight".endswith(_CLEAR_NORMS):
                 means.setdefault(part, []).append(cast(float, stored.astype(mx.float32).mean().item()))
         raw = frozenset(part for part, values in means.items() if sum(values) / len(values) < _LEAST_WEIGHT)
         return None if raw == self.reading.plus_one else replace(self.reading, plus_one=raw)
@@ -149,8 +178,25 @@ class MtpModel(StateHead[MtpReading]):
         super().read_as(reading)
 
 
+def _delayed(output: mx.array, kept: Any) -> mx.array:
+    """Returns the outputs of a layer for the rows before, (rows, hidden), and keeps these; zeros where there is none."""
+    known = int(kept.offset)
+    stored = kept.update_and_fetch(output[None, None], output[None, None, :, :1])[0][0, 0]
+    return stored[known - 1 : -1] if known else mx.pad(output[:-1], [(1, 0), (0, 0)])
+
+
+def _without_first(mask: mx.array | None, count: int, offset: int, rows: int) -> mx.array | None:
+    """Returns a mask in which no row sees the first `count` rows, which a later layer does not have; those see themselves."""
+    if not count:
+        return mask
+    columns = mx.arange(offset + rows)
+    exists = (columns >= count) | (columns == mx.arange(offset, offset + rows)[:, None])
+    return exists if mask is None else mask & exists
+
+
 def _part_of(path: str) -> str:
     """Returns the part of `MtpReading.plus_one` to which a norm belongs."""
+    path = path.split(".", 2)[2]
     return "layer" if path.startswith("layer.") else "last" if path == "norm" else "inputs"
 
 
@@ -211,23 +257,19 @@ def require_family(described: Mapping[str, Any], folder: Path, target: LoadedMod
 def _assembled(found: HeadTensors, family: MtpFamily, described: Mapping[str, Any], target: LoadedModel) -> MtpModel:
     inner = getattr(target.model, "language_model", target.model)
     arguments = getattr(inner, "args", None) or target.model.args  # type: ignore[attr-defined]
-    tensors = found.layers[0]
     if len(found.layers) > 1 and not family.has_several:
         raise DraftlightError(f"{found.where} has an MTP head of {len(found.layers)} layers; this family is known with one.")
-    single = one_layer(target.model, family, tensors)
-    layer = cast(Any, single).layers[0]
-    is_window = family.window and getattr(layer, "is_sliding", False)
-    model = MtpModel(
-        StateHeadConfig((layer_count(target.model) - 1,), int(arguments.hidden_size), target.context_length),
-        layer,
-        float(getattr(arguments, "rms_norm_eps", 1e-6)),
-        _hinted(family.reading, described),
-        family.zero_centred,
-        getattr(arguments, family.window) if is_window else None,
-        1 if len(found.layers) > 1 else None,
-    )
-    arrays = _read(tensors)
-    arrays = _converted(arrays, single, found.where)
+    hidden, eps = int(arguments.hidden_size), float(getattr(arguments, "rms_norm_eps", 1e-6))
+    layers, arrays = list[_Layer](), dict[str, mx.array]()
+    for index, tensors in enumerate(found.layers):
+        single = one_layer(target.model, family, tensors, index)
+        layer = cast(Any, single).layers[0]
+        is_window = family.window and getattr(layer, "is_sliding", False)
+        layers.append(_Layer(layer, hidden, eps, getattr(arguments, family.window) if is_window else None))
+        converted = _converted(_read(tensors), single, found.where)
+        arrays |= {f"layers.{index}.{name}": array for name, array in converted.items()}
+    config = StateHeadConfig((layer_count(target.model) - 1,), hidden, target.context_length)
+    model = MtpModel(config, layers, _hinted(family.reading, described), family.zero_centred)
     assemble(model, arrays, found.where, _shown)
     if family.zero_centred:
         declared = ALL_NORMS if _is_raw(found, described, arrays) else frozenset()
@@ -301,7 +343,7 @@ def _is_raw(found: HeadTensors, described: Mapping[str, Any], arrays: Mapping[st
     The file decides: a converted one says "mlx". Conversions may have left the head's norms as they were, and a file may say
     nothing; then the norms of queries and keys decide, whose weights are far from 0.
     """
-    clear = [arrays[name] for name in _CLEAR_NORMS if name in arrays]
+    clear = [array for name, array in arrays.items() if name.endswith(_CLEAR_NORMS)]
     mean = cast(float, mx.concatenate([array.astype(mx.float32) for array in clear]).mean().item()) if clear else 1.0
     if found.format and found.format != "mlx" and not str(described.get("model_type", "")).endswith("_mtp"):
         return True
@@ -310,6 +352,9 @@ def _is_raw(found: HeadTensors, described: Mapping[str, Any], arrays: Mapping[st
 
 def _shown(name: str) -> str:
     """Returns the name of a parameter as the families' files have it."""
+    if (match := _LAYER.fullmatch(name)) is not None:
+        shown = _shown(match[2])
+        return shown if match[1] == "0" else f"{shown} of layer {int(match[1]) + 1}"
     name = name.removeprefix("layer.")
     for made, stored in (("self_attn.embed_q", "self_attn.kv_b_proj"), ("self_attn.unembed_out", "self_attn.kv_b_proj")):
         name = name.replace(made, stored)

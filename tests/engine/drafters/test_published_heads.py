@@ -41,7 +41,7 @@ from tests.engine.small_models import same_up_to_near_ties, ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate
 from tests.engine.tiny_models import write_gguf
 
-HYBRID, FULL, EAGLE, WHOLE_EAGLE = "qwen3_5", "glm4_moe", "authors", "authors-narrow"
+HYBRID, FULL, STEP, EAGLE, WHOLE_EAGLE = "qwen3_5", "glm4_moe", "step3p5", "authors", "authors-narrow"
 TRAINED_MTP, TRAINED_EAGLE, REDUCED_EAGLE = "trained MTP", "trained EAGLE-3", "trained EAGLE-3 of 24 tokens"
 TRAINED = (TRAINED_MTP, TRAINED_EAGLE, REDUCED_EAGLE)
 """On a hybrid, as HYBRID: without trees."""
@@ -50,8 +50,8 @@ Pair = tuple[LoadedModel, StateHead[Any]]
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
-    """A hybrid target and one with full attention, each with its MTP head, a target with an EAGLE-3 head for a part of its
-    vocabulary and one for all of it, and the trained target with its heads."""
+    """A hybrid target, one with full attention and one whose head has three layers, each with its MTP head; a target with an
+    EAGLE-3 head for a part of its vocabulary, and with one for all of it; the trained target with its heads."""
     known: dict[str, Pair] = {}
 
     def pair(name: str) -> Pair:
@@ -96,7 +96,7 @@ def answer(pair: Pair, options: DecodingOptions, drafts: bool = True, prompt: Se
         return list(decode(target, list(prompt), FeatureHead(head, target, copies=False) if drafts else None, options))
 
 
-@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE, WHOLE_EAGLE, *TRAINED])
+@pytest.mark.parametrize("name", [HYBRID, FULL, STEP, EAGLE, WHOLE_EAGLE, *TRAINED])
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Callable[[str], Pair]) -> None:
     """As chain and as tree, where no draft is accepted and where many are."""
@@ -112,7 +112,7 @@ def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Calla
     assert accepted > (20 if name in TRAINED else 3) or rule == "match"
 
 
-@pytest.mark.parametrize("name", [FULL, EAGLE])
+@pytest.mark.parametrize("name", [FULL, STEP, EAGLE])
 def test_each_node_of_a_tree_has_the_logits_of_a_chain(name: str, pairs: Callable[[str], Pair], monkeypatch: Any) -> None:
     target, head = pairs(name)
     text = [*PROMPT, 40]
@@ -335,7 +335,7 @@ def test_the_probe_finds_the_reading_that_a_head_was_made_for(
         assert f"log-probability {verdict.chosen:.2f} a token" in verdict.words_of_result
 
 
-@pytest.mark.parametrize("name", [HYBRID, FULL, EAGLE])
+@pytest.mark.parametrize("name", [HYBRID, FULL, STEP, EAGLE])
 def test_a_head_that_knows_nothing_is_read_as_declared(name: str, fresh: Callable[[str], Pair]) -> None:
     """Otherwise the reading with the flattest distributions would win."""
     target, head = fresh(name)
@@ -349,7 +349,7 @@ def test_values_that_speak_for_a_reading_make_less_evidence_enough(fresh: Callab
     """The last norm was converted, and its weights are near 1."""
     _, head = fresh(HYBRID)
     assert head.favoured is None
-    head.metadata.kept["norm"] = head.metadata.kept["norm"] + 1
+    head.metadata.kept["layers.0.norm"] = head.metadata.kept["layers.0.norm"] + 1
     assert head.favoured == replace(head.reading, plus_one=frozenset({"layer", "inputs"}))
 
 

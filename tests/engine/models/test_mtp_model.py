@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
@@ -66,7 +67,7 @@ def _read(head: MtpModel, **changes: Any) -> None:
 
 def _halves(head: MtpModel, **_: Any) -> None:
     """The gate's rows as the second half of q_proj, instead of head by head."""
-    attention = head.layer["self_attn"]
+    attention = head.layers[0].layer["self_attn"]
     weight = attention.q_proj.weight
     rows = weight.reshape(2, attention.num_attention_heads, -1, weight.shape[-1])
     attention.q_proj.weight = rows.swapaxes(0, 1).reshape(weight.shape)
@@ -79,7 +80,7 @@ def _unshifted(head: MtpModel, **_: Any) -> None:
 
 
 def _norm_of_target(head: MtpModel, target: LoadedModel) -> None:
-    head.norm = final_norm_of(target.model)
+    head.layers[0].norm = final_norm_of(target.model)
 
 
 def _not_trimmed(head: MtpModel, **_: Any) -> None:
@@ -105,24 +106,48 @@ WRONG: dict[str, Callable[..., None]] = {
 OF_QWEN: dict[str, Callable[..., None]] = {
     "norms as stored": lambda head, **_: _read(head, plus_one=frozenset()),
     "norms plus one in the layer only": lambda head, **_: _read(head, plus_one=frozenset({"layer"})),
-    "norms plus one twice": lambda head, **_: [setattr(head, name, _twice(head[name])) for name in ("norm", "state_norm")],
+    "norms plus one twice": lambda head, **_: [_twice(head.layers[0][name]) for name in ("norm", "state_norm")],
     "gate rows in halves": _halves,
 }
 
 
-def _twice(norm: Any) -> Any:
+def _twice(norm: Any) -> None:
     norm.weight = norm.weight + 1
-    return norm
+
+
+def _first_layer_alone(head: MtpModel, **_: Any) -> None:
+    """The first layer for each token of a chain."""
+    head.layers[1:] = head.layers[:1] * 2
+
+
+def _rows_that_are_missing(head: MtpModel, **_: Any) -> None:
+    """Later layers see the rows that they do not have."""
+    for layer in head.layers:
+        layer.layer = _Unmasked(layer.layer)
+
+
+class _Unmasked(nn.Module):
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def __call__(self, x: mx.array, mask: mx.array | None, cache: Any) -> mx.array:
+        return self.layer(x, None if mask is None else mask | (mx.arange(mask.shape[1]) < 2), cache)
+
+
+OF_STEP = {"first layer alone": _first_layer_alone, "rows that are missing": _rows_that_are_missing}
 
 
 @pytest.mark.parametrize(
     ("family", "wrong"),
-    [("qwen3_5", name) for name in (*WRONG, *OF_QWEN)] + [("mimo", "state first"), ("glm4_moe", "chain before the norm")],
+    [("qwen3_5", name) for name in (*WRONG, *OF_QWEN)]
+    + [("mimo", "state first"), ("glm4_moe", "chain before the norm")]
+    + [("step3p5", name) for name in ("chain before the norm", *OF_STEP)],
 )
 def test_a_wrong_reading_gives_other_logits(family: str, wrong: str, targets: Callable[[str], LoadedModel]) -> None:
     target = targets(family)
     head = head_of(target)
-    (WRONG | OF_QWEN)[wrong](head, target=target)
+    (WRONG | OF_QWEN | OF_STEP)[wrong](head, target=target)
     head.bind = lambda target: None  # type: ignore[method-assign]
     assert max(differences(head, target, reference(family)["rounds"])) > 100 * TOLERANCE
 
@@ -138,7 +163,7 @@ def test_a_layer_like_the_targets_first_one_does_not_take_the_head(
     family: str, change: dict[str, Any], surplus: str, targets: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = targets(family)
-    wrong = replace(mtp_families.FAMILIES[family], change=lambda settings, names: change)
+    wrong = replace(mtp_families.FAMILIES[family], change=lambda settings, names, index: change)
     monkeypatch.setattr(mtp_families, "FAMILIES", {family: wrong})
     with pytest.raises(DraftlightError, match=rf"it lacks .*; it has unknown tensors: .*{surplus}"):
         head_of(target)
@@ -248,7 +273,7 @@ def test_eight_bit_floating_point_is_expanded_by_its_blocks(tmp_path: Path) -> N
     write_promise(tmp_path, "qwen3_5")
     mx.save_safetensors((tmp_path / "mtp.safetensors").as_posix(), arrays | {name: narrow, f"{name}_scale_inv": scale}, PUBLISHED)
     head = head_of(loaded(tmp_path))
-    assert mx.array_equal(head.layer["mlp"].up_proj.weight, expected)
+    assert mx.array_equal(head.layers[0].layer["mlp"].up_proj.weight, expected)
 
 
 def test_speculators_folders_are_read(tmp_path: Path) -> None:

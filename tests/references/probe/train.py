@@ -26,7 +26,7 @@ from engine.models.eagle3_model import load_eagle3
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.mtp_families import MtpReading
-from engine.models.mtp_model import load_mtp
+from engine.models.mtp_model import MtpModel, load_mtp
 from engine.models.state_head import StateHead
 from engine.target.layer_taps import tap
 from tests.engine.checkpoint_folders import CONVERTED, VOCABULARY, write_description, write_tensors
@@ -113,7 +113,7 @@ def train_head(head: StateHead[Any], target: LoadedModel, what: str) -> None:
             total = total + nn.losses.cross_entropy(head.logits(features), wanted, reduction="mean")
         return total / DEPTH
 
-    head.norm.freeze()
+    (head.layers[0].norm if isinstance(head, MtpModel) else head.norm).freeze()
     head.train()
     train(head, loss, what)
 
@@ -139,7 +139,7 @@ def make_mtp() -> None:
     parts = {"embedding_norm": "pre_fc_norm_embedding", "state_norm": "pre_fc_norm_hidden", "layer": "layers.0"}
     made = {}
     for name, array in tree_flatten(head.parameters()):
-        first, _, rest = name.partition(".")
+        first, _, rest = name.removeprefix("layers.0.").partition(".")
         made[f"mtp.{parts.get(first, first)}.{rest}"] = array - 1 if array.ndim == 1 else array
     store("mtp", made)
 
