@@ -104,6 +104,18 @@ def weights_of(folder: Path) -> dict[Path, Table]:
     raise DraftlightError(f"{folder} has no {WEIGHTS}.{remedy}")
 
 
+def refuse_pytorch(folder: Path) -> None:
+    """Raises DraftlightError if a folder's weights are in PyTorch's format alone, as those of many published heads."""
+    files = sorted(folder.glob("pytorch_model*.bin"))
+    if files and not any(folder.glob("*.safetensors")):
+        raise DraftlightError(
+            f"{folder} has its weights only in PyTorch's format ({files[0].name}), which may contain code and is not read. "
+            "Convert them to model.safetensors: with https://huggingface.co/spaces/safetensors/convert, or in Python, where "
+            f'torch and safetensors are installed: safetensors.torch.save_file(torch.load("{files[0].name}", weights_only=True), '
+            '"model.safetensors").'
+        )
+
+
 def _effective_files(folder: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
     """Returns all files, unless some have weights of the same names.
 

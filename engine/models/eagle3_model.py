@@ -25,7 +25,7 @@ from mlx_lm.models.base import scaled_dot_product_attention
 from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.files.foreign import table
-from engine.files.model_folder import CONFIG, read_json, weights_of
+from engine.files.model_folder import CONFIG, read_json, refuse_pytorch, weights_of
 from engine.files.safetensors_header import require_scales
 from engine.models.block_config import MAX_LAYERS
 from engine.models.block_model import ACTIVATIONS
@@ -230,11 +230,7 @@ def load_eagle3(folder: Path, target: LoadedModel) -> Eagle3Model:
     """
     described = read_json(folder / CONFIG)
     stated = read_eagle_config(described, folder)
-    if not any(folder.glob("model*.safetensors")) and any(folder.glob("pytorch_model*.bin")):
-        raise DraftlightError(
-            f"{folder} has its weights only in PyTorch's format (pytorch_model.bin), which may contain code and is not read. "
-            "Convert them to model.safetensors, for example with safetensors' converter on the Hugging Face Hub."
-        )
+    refuse_pytorch(folder)
     weights = weights_of(folder)
     require_scales(folder, weights.values())
     arrays: dict[str, mx.array] = {}

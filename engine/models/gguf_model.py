@@ -110,6 +110,8 @@ def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, 
 
     facts = Facts(header, path.name, values)
     architecture = architecture_of(facts, path.name)
+    if any(".nextn." in name for name in header.tensors):
+        raise facts.refuse("an MTP head (tensors named nextn)")
     return architecture, architecture.config(facts)
 
 

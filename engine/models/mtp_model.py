@@ -31,7 +31,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.files.foreign import object_in, table
-from engine.files.model_folder import CONFIG
+from engine.files.model_folder import CONFIG, refuse_pytorch
 from engine.files.mtp_files import MISSING, HeadTensors, head_of, is_head_folder, promised
 from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
@@ -220,6 +220,7 @@ def load_mtp(folder: Path, target: LoadedModel) -> MtpModel:
     family = family_of(target)
     found = head_of(folder, described)
     if found is None:
+        refuse_pytorch(folder)
         advice = MISSING if promised(described) else "Its files have no tensors of an MTP head. Choose ngram, or another drafter."
         raise DraftlightError(f"{folder} has no {WHAT}. {advice}")
     try:

@@ -193,7 +193,10 @@ def test_a_wrong_draft_vocabulary_is_refused(offsets: Any, reason: str, target: 
 def test_weights_of_pytorch_are_refused_in_words(target: LoadedModel, tmp_path: Path) -> None:
     write_head(tmp_path, "authors")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    assert "only in PyTorch's format" in refusal(tmp_path, target)
+    words = refusal(tmp_path, target)
+    assert (
+        "only in PyTorch's format (pytorch_model.bin)" in words and 'torch.load("pytorch_model.bin", weights_only=True)' in words
+    )
 
 
 def test_a_head_of_a_wider_target_is_refused(target: LoadedModel, tmp_path: Path) -> None:

@@ -326,6 +326,13 @@ def test_a_promise_without_tensors_says_how_to_get_them(tmp_path: Path) -> None:
         load_mtp(tmp_path, target)
 
 
+def test_a_head_in_pytorchs_format_says_how_to_convert_it(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
+    write_description(tmp_path, {"model_type": "qwen3_5_mtp"}, tokens=False)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    with pytest.raises(DraftlightError, match=r"only in PyTorch's format .* Convert them to model\.safetensors"):
+        load_mtp(tmp_path, targets("qwen3_5"))
+
+
 @pytest.mark.parametrize("family", ["qwen3_5_moe"])
 def test_missing_and_surplus_tensors_are_named(family: str, tmp_path: Path) -> None:
     arrays = arrays_of(family)
