@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from engine.files.foreign import table
 from engine.models.block_config import ConfigReader
+from engine.models.state_head import HeadReading
 from engine.values.errors import DraftlightError, is_whole
 
 WHAT = "EAGLE-3 head"
@@ -27,18 +28,16 @@ _KNOWN_LAYERS = ("", "llama", "qwen2", "qwen3", "mistral", "eagle", "eagle3")
 
 
 @dataclass(frozen=True)
-class EagleReading:
+class EagleReading(HeadReading):
     """A way to read an EAGLE-3 head.
 
     Attributes:
         tap_shift: added to the layers that `EagleConfig.taps` names.
         norm_before_residual: whether the residual stream starts from the normed state.
-        chain_normed: whether a chain continues from the head's output after its own norm; else before.
     """
 
     tap_shift: int = 0
     norm_before_residual: bool = False
-    chain_normed: bool = False
 
 
 @dataclass(frozen=True)

@@ -207,11 +207,8 @@ class Eagle3Model(StateHead[EagleReading]):
         return {words: reading for words, reading in found.items() if words}
 
     def chain_readings(self) -> Mapping[str, EagleReading]:
-        """As in `StateHead`."""
-        if self.stated.is_second:
-            return {}
-        other = not self.reading.chain_normed
-        return {f"a chain continues {'after' if other else 'before'} its norm": replace(self.reading, chain_normed=other)}
+        """As in `StateHead`; EAGLE-1 and 2 have no norm."""
+        return {} if self.stated.is_second else super().chain_readings()
 
     def read_as(self, reading: EagleReading) -> None:
         """As in `StateHead`: also taps the layers of this reading."""

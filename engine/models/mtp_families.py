@@ -16,11 +16,12 @@ from typing import Any
 import mlx.nn as nn
 
 from engine.models.loaded import LoadedModel
+from engine.models.state_head import HeadReading
 from engine.values.errors import DraftlightError
 
 
 @dataclass(frozen=True)
-class MtpReading:
+class MtpReading(HeadReading):
     """A way to read an MTP head.
 
     Attributes:
@@ -28,7 +29,6 @@ class MtpReading:
         embedding_first: whether the token's embedding comes before the state in what `fc` reads.
         plus_one: which norms are stored as w - 1: "layer" for those of the decoder layer, "inputs" for the two before it, "last"
             for the one after it.
-        chain_normed: whether a chain continues from the head's output after its own norm; else before.
     """
 
     normed_state: bool = True

@@ -163,11 +163,6 @@ class MtpModel(StateHead[MtpReading]):
         raw = frozenset(part for part, values in means.items() if sum(values) / len(values) < _LEAST_WEIGHT)
         return None if raw == self.reading.plus_one else replace(self.reading, plus_one=raw)
 
-    def chain_readings(self) -> Mapping[str, MtpReading]:
-        """As in `StateHead`."""
-        other = not self.reading.chain_normed
-        return {f"a chain continues {'after' if other else 'before'} its norm": replace(self.reading, chain_normed=other)}
-
     def read_as(self, reading: MtpReading) -> None:
         """As in `StateHead`: also stores the norms as this reading has them."""
         for path, module in self.named_modules():

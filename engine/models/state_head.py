@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -37,8 +37,19 @@ if TYPE_CHECKING:
 JOINED = " and "
 """Between the words of two changes of a reading."""
 
-Reading = TypeVar("Reading")
-"""The choices that a head's files do not state for certain."""
+
+@dataclass(frozen=True)
+class HeadReading:
+    """The choices that a head's files do not state for certain, of those that all heads have.
+
+    Attributes:
+        chain_normed: whether a chain continues from the head's output after its own norm; else before.
+    """
+
+    chain_normed: bool = False
+
+
+Reading = TypeVar("Reading", bound=HeadReading)
 
 
 @dataclass(frozen=True)
@@ -116,9 +127,10 @@ class StateHead(nn.Module, Generic[Reading]):
     def readings(self) -> Mapping[str, Reading]:
         """Returns the other readings to try, by what distinguishes them, as the end of "predicts better if …"."""
 
-    @abstractmethod
     def chain_readings(self) -> Mapping[str, Reading]:
         """Returns the readings that differ only in what a chain continues from."""
+        other = not self.reading.chain_normed
+        return {f"a chain continues {'after' if other else 'before'} its norm": replace(self.reading, chain_normed=other)}
 
     @property
     def favoured(self) -> Reading | None:
