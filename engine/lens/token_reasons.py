@@ -39,8 +39,7 @@ def outside_vocabulary(round_: Round, spot: Spot) -> str:
     is_here = spot.at == round_.accepted and (spot.own or round_.proposals[spot.at].status == "rejected")
     if not is_here or not round_.outside_draft_vocabulary:
         return ""
-    token = _emitted_name(round_, spot.at)
-    return f"The target's token {token} is not in the draft vocabulary, so the drafter could not propose it."
+    return "The target's token is not in the draft vocabulary, so the drafter could not propose it."
 
 
 def _how(round_: Round, spot: Spot, temperature: float) -> str:
