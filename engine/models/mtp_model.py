@@ -34,6 +34,7 @@ from engine.files.foreign import object_in, table
 from engine.files.model_folder import CONFIG, refuse_pytorch
 from engine.files.mtp_files import MISSING, HeadTensors, head_of, is_head_folder, promised
 from engine.machine.host import computes_on_host
+from engine.models.block_config import MAX_LAYERS
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_families import ALL_NORMS, MtpFamily, MtpReading, architecture_of, family_of, one_layer
 from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
@@ -253,8 +254,10 @@ def require_family(described: Mapping[str, Any], folder: Path, target: LoadedMod
 def _assembled(found: HeadTensors, family: MtpFamily, described: Mapping[str, Any], target: LoadedModel) -> MtpModel:
     inner = getattr(target.model, "language_model", target.model)
     arguments = getattr(inner, "args", None) or target.model.args  # type: ignore[attr-defined]
-    if len(found.layers) > 1 and not family.has_several:
-        raise DraftlightError(f"{found.where} has an MTP head of {len(found.layers)} layers; this family is known with one.")
+    if len(found.layers) > (most := MAX_LAYERS if family.has_several else 1):
+        raise DraftlightError(
+            f"{found.where} has an MTP head of {len(found.layers):,} layers, and those of this family have at most {most}."
+        )
     hidden, eps = int(arguments.hidden_size), float(getattr(arguments, "rms_norm_eps", 1e-6))
     layers, arrays = list[_Layer](), dict[str, mx.array]()
     for index, tensors in enumerate(found.layers):

@@ -345,6 +345,21 @@ def test_missing_and_surplus_tensors_are_named(family: str, tmp_path: Path) -> N
         assert name in str(refused.value)
 
 
+def test_a_second_layer_is_refused_where_the_family_has_one(tmp_path: Path) -> None:
+    arrays = arrays_of("qwen3_5")
+    arrays |= {name.replace("layers.0", "layers.1"): array for name, array in arrays.items() if "layers.0" in name}
+    target = loaded(beside(tmp_path, "qwen3_5", "mtp.safetensors", arrays))
+    with pytest.raises(DraftlightError, match="an MTP head of 2 layers, and those of this family have at most 1"):
+        load_mtp(tmp_path, target)
+
+
+def test_missing_tensors_of_a_later_layer_are_named(tmp_path: Path) -> None:
+    arrays = {name: array for name, array in arrays_of("step3p5").items() if name != "model.layers.4.self_attn.k_proj.weight"}
+    target = loaded(beside(tmp_path, "step3p5", "mtp.safetensors", arrays))
+    with pytest.raises(DraftlightError, match=r"it lacks self_attn\.k_proj\.weight of layer 2\."):
+        load_mtp(tmp_path, target)
+
+
 def test_a_missing_expert_is_named(tmp_path: Path) -> None:
     arrays = arrays_of("qwen3_next")
     del arrays["mtp.layers.0.mlp.experts.2.up_proj.weight"]
