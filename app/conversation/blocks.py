@@ -3,17 +3,20 @@ the words above and below an answer."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QRegion, QTextCharFormat, QTextLayout
 
 from app.conversation.chunks import Box, Chunk, PlacedDivider
+from app.conversation.draft_strip import draft_strip
 from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
 from app.conversation.letter_formats import Style, format_range
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
+from app.conversation.round_motion import RoundMotion
 from app.conversation.text_flow import Flow
 from app.look.marks import draw_rounded, draw_text, faded, open_box_path
 from app.look.theme import Theme, sized
@@ -21,7 +24,7 @@ from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
 from app.session.session import Answer
 from engine.chats import EDITED_WORDS
-from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
+from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, Spot, hidden_kinds
 from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
@@ -37,6 +40,10 @@ OVERHANG = 8.0
 BUTTONS = 132.0
 """Width reserved for buttons at the end of an answer's last line, in pixels at a text size of 15."""
 CONTINUE = "Continue"
+OWN: frozenset[Kind] = frozenset(("correction", "bonus"))
+"""The target's own tokens in a round with proposals."""
+DROP = 0.2
+"""Height above its place from which the target's own token drops, relative to the letters."""
 
 
 class Block:
@@ -79,9 +86,10 @@ class Block:
         _clip(painter, chunk, chunk.window)
         painter.save()
         painter.translate(-chunk.offset, chunk.top)
-        boxes = (box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom)
-        paint_marks(painter, boxes, self.style)
-        paint_ghosts(painter, self.flow, chunk, self.style)
+        boxes = [box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom]
+        moves = self._moves(chunk)
+        paint_marks(painter, [box for box in boxes if self._is_judged(box.spot)] if moves else boxes, self.style)
+        paint_ghosts(painter, self.flow, chunk, self.style, self._is_judged)
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
@@ -90,9 +98,18 @@ class Block:
                 for found in self.found
                 for part in _selected(chunk, found, self.style, f"#50{self.style.theme.correction[1:]}")
             ]
-            ranges = [*marked, *_selected(chunk, selection, self.style)]
+            ranges = [*marked, *(self._moving_ranges(chunk) if moves else ()), *_selected(chunk, selection, self.style)]
             lines = clip.adjusted(0, -OVERHANG, 0, OVERHANG) if self.flow.in_order else QRectF()
+            painter.save()
+            if moves and (above := self._above_place(boxes)):
+                here = QRegion(clip.toAlignedRect().adjusted(0, -round(OVERHANG), 0, round(OVERHANG)))
+                for box in above:
+                    here -= QRegion(chunk.outside(box.rect).toAlignedRect())
+                painter.setClipRegion(here, Qt.ClipOperation.IntersectClip)
             chunk.layout.draw(painter, QPointF(-chunk.offset, chunk.top), ranges, lines)
+            painter.restore()
+            if moves:
+                self._paint_moving(painter, chunk, chunk.layout, above)
         painter.restore()
         for placed in chunk.placed_dividers:
             painter.save()
@@ -100,6 +117,27 @@ class Block:
             painter.translate(0, chunk.top)
             paint_divider(painter, replace(placed, x=placed.x - chunk.offset), self.flow, self.style.theme)
             painter.restore()
+
+    # Rounds whose verdicts are just appearing; only an answer has some.
+
+    def _moves(self, chunk: Chunk) -> bool:
+        """Returns whether any token of a chunk moves."""
+        return False
+
+    def _is_judged(self, spot: Spot) -> bool:
+        """Returns whether the verdict on a token is shown."""
+        return True
+
+    def _moving_ranges(self, chunk: Chunk) -> list[QTextLayout.FormatRange]:
+        """Returns the formats of the letters that wait for their verdict."""
+        return []
+
+    def _above_place(self, boxes: list[Box]) -> list[Box]:
+        """Returns the boxes of the tokens that are on the way to their place."""
+        return []
+
+    def _paint_moving(self, painter: QPainter, chunk: Chunk, layout: QTextLayout, boxes: list[Box]) -> None:
+        """Paints the tokens that are on the way to their place, given their boxes."""
 
 
 class UserBlock(Block):
@@ -154,6 +192,7 @@ class AnswerBlock(Block):
         reading: whether the answer is shown in the reading view, without the tokens' marks, once it is done.
         reserved: pixels at the right end of the lines above the text that are reserved for buttons.
         changed_top: top of the area that the last `grow` changed, in pixels from the top of the block.
+        motion: the rounds whose verdicts are just appearing. may_move: whether there may be any.
     """
 
     markdown = True
@@ -166,6 +205,9 @@ class AnswerBlock(Block):
         self.flow = self._token_flow()
         self.changed_top = 0.0
         self.answer = answer
+        self.motion = RoundMotion()
+        self.may_move = False
+        self._rounds = len(answer.rounds)
         self.shown = 0
         self._divided_by = 0  # dividers that are set in the text
         self._endless: tuple[int, bool] | None = None
@@ -228,8 +270,75 @@ class AnswerBlock(Block):
             self.flow.finish()
             changed = min(changed, self.flow.changed_top)
         self.flow.scroll_code(offsets)
-        self.changed_top = self.origin.y() + changed
+        self.changed_top = self.origin.y() + min(changed, self._step_motion())
         self._measure()
+
+    def _step_motion(self) -> float:
+        """Moves on; returns the top of the area of the flow that has moved, its height if nothing has."""
+        first, arrived, self._rounds = self.motion.first, self.answer.rounds[self._rounds :], len(self.answer.rounds)
+        if self.may_move and self.answer.running and self.style.highlighted is None:
+            self.motion.step(arrived)
+        else:
+            self.motion.settle()
+        if first is None:
+            first = self.motion.first
+        if first is None or not self.shown:
+            return self.flow.height
+        for chunk in reversed(self.flow.chunks):
+            at = bisect_left(chunk.runs, first, key=lambda run: run.spot.round)
+            if at and chunk.layout is not None:  # an earlier round is in this chunk, too
+                line = chunk.layout.lineForTextPosition(chunk.runs[min(at, len(chunk.runs) - 1)].start)
+                return chunk.top + line.y() - OVERHANG if line.isValid() else chunk.top
+        return 0.0
+
+    def _moves(self, chunk: Chunk) -> bool:
+        first = self.motion.first
+        return first is not None and bool(chunk.runs) and chunk.runs[-1].spot.round >= first
+
+    def _is_judged(self, spot: Spot) -> bool:
+        first = self.motion.first
+        return first is None or spot.round < first or self.motion.is_judged(self.answer.rounds[spot.round], spot)
+
+    def _moving_ranges(self, chunk: Chunk) -> list[QTextLayout.FormatRange]:
+        grey, found = QTextCharFormat(), list[QTextLayout.FormatRange]()
+        grey.setForeground(QColor(self.style.theme.dim))
+        for run in chunk.runs[bisect_left(chunk.runs, self.motion.first or 0, key=lambda run: run.spot.round) :]:
+            if run.kind not in OWN and not self._is_judged(run.spot):
+                if found and found[-1].start + found[-1].length == run.start:
+                    found[-1].length += run.length  # Qt paints the second of two adjacent ranges without its format
+                else:
+                    found.append(format_range(run.start, run.length, grey))
+        return found
+
+    def _above_place(self, boxes: list[Box]) -> list[Box]:
+        return [box for box in boxes if box.kind in OWN and self._up(box.spot)]
+
+    def _up(self, spot: Spot) -> int:
+        """Returns how far a token of the target is above its place, in pixels."""
+        return round(DROP * QFontMetricsF(self.style.text).height() * self.motion.drop(spot.round))
+
+    def _paint_moving(self, painter: QPainter, chunk: Chunk, layout: QTextLayout, boxes: list[Box]) -> None:
+        """Paints the target's own tokens above their places, and behind the newest rejected proposal the unjudged ones."""
+        for box in boxes:
+            up = self._up(box.spot)
+            painter.save()
+            area = chunk.outside(box.rect).translated(0, -up)
+            painter.setClipRect(area.toAlignedRect(), Qt.ClipOperation.IntersectClip)
+            painter.setOpacity(1 - 0.6 * self.motion.drop(box.spot.round))
+            layout.draw(painter, QPointF(-chunk.offset, chunk.top - up), [], area)
+            painter.restore()
+        newest = self.answer.rounds[-1]
+        for ghost in self.flow.ghosts_above(chunk):
+            if ghost.spot.round == newest.index and not self._is_judged(Spot(newest.index, True, 0)):
+                font = self.flow.ghost_font(chunk)
+                painter.setFont(font)
+                metrics, x = QFontMetricsF(font), chunk.outside(ghost.rect).right()
+                for text, _ in draft_strip(newest)[1:]:
+                    x += metrics.horizontalAdvance(" ")
+                    if x + metrics.horizontalAdvance(text) > self.width:
+                        break
+                    draw_text(painter, self.style.theme.faint, QPointF(x, chunk.top + ghost.baseline), text)
+                    x += metrics.horizontalAdvance(text)
 
     def _token_flow(self) -> Flow:
         return Flow(replace(self.style, ghosts_above=self.ghosts == "above"), self.width, self.markdown)
@@ -493,8 +602,8 @@ def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
             paint(painter, by_kind[kind], style.theme)
 
 
-def paint_ghosts(painter: QPainter, flow: Flow, chunk: Chunk, style: Style) -> None:
-    """Paints the rejected tokens above the text of a chunk, struck out; faint while another kind is highlighted."""
+def paint_ghosts(painter: QPainter, flow: Flow, chunk: Chunk, style: Style, is_judged: Callable[[Spot], bool]) -> None:
+    """Paints the rejected tokens above the text of a chunk, struck out once judged; faint while another kind is highlighted."""
     ghosts = flow.ghosts_above(chunk)
     if not ghosts:
         return
@@ -504,7 +613,10 @@ def paint_ghosts(painter: QPainter, flow: Flow, chunk: Chunk, style: Style) -> N
     metrics = QFontMetricsF(font)
     colour = theme.ghost if style.highlighted is None else theme.rejected if style.highlighted == "rejected" else theme.muted
     for ghost in ghosts:
-        draw_text(painter, colour, QPointF(ghost.rect.left(), ghost.baseline), ghost.text)
+        judged = is_judged(ghost.spot)
+        draw_text(painter, colour if judged else theme.dim, QPointF(ghost.rect.left(), ghost.baseline), ghost.text)
+        if not judged:
+            continue
         middle = ghost.baseline - metrics.xHeight() / 2
         painter.setPen(QPen(faded(colour, 125), 1))  # thinner than the font's own, which hides small letters
         painter.drawLine(QPointF(ghost.rect.left() - 1, middle), QPointF(ghost.rect.right() + 1, middle))

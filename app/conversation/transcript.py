@@ -58,6 +58,9 @@ LEGEND_INDENT = 7
 class Transcript(AnswerView):
     """Shows a session's turns. Call `sync` after the session has changed.
 
+    Attributes:
+        may_move: whether the verdicts on new rounds appear one after the other.
+
     Signals:
         regenerate: the user asked for another answer to the last prompt.
         wanted: (action, turn, whether its prompt) the user asked for one of `message_tools.TITLES`.
@@ -88,6 +91,7 @@ class Transcript(AnswerView):
     ) -> None:
         super().__init__(session, ghosts, parent)
         self.reading = reading
+        self.may_move = False
         self.status = ""
         self.fraction: float | None = None
         self.blocks: list[Block] = []
@@ -217,7 +221,7 @@ class Transcript(AnswerView):
             self.blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
             self._answers.append(turn.answer)
         if self.blocks and isinstance(newest := self.blocks[-1], AnswerBlock):
-            newest.status, newest.fraction = self.status, self.fraction
+            newest.status, newest.fraction, newest.may_move = self.status, self.fraction, self.may_move
             scrolled = self.verticalScrollBar().value()
             kept = self.pointing.landmarks() if newest.switches_view and not self.following and newest.shown else []
             if newest.switches_view:
@@ -237,6 +241,11 @@ class Transcript(AnswerView):
                 return
         self._place()
         self.viewport().update()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether verdicts are just appearing in the newest answer, so that a frame is due even if nothing arrives."""
+        return bool(self.blocks) and isinstance(newest := self.blocks[-1], AnswerBlock) and bool(newest.motion)
 
     def _place(self) -> None:
         self.tools.reserve_room(self.blocks)

@@ -37,16 +37,18 @@ class Throttle(QObject):
         should_defer: Callable[[], bool] = lambda: False,
         *,
         immediate: bool = True,
+        goes_on: Callable[[], bool] = lambda: False,
     ) -> None:
         """Args:
         frame: updates what is to be painted.
         share: of one CPU core. min_interval, max_interval: seconds between two frames.
         should_defer: returns whether a frame would disturb other work now, which ends soon.
         immediate: whether the first frame after a pause comes at once.
+        goes_on: returns whether another frame is to follow without a change.
         """
         super().__init__(parent)
         self._frame, self._share, self._min_interval, self._max_interval = frame, share, min_interval, max_interval
-        self._should_defer, self._immediate = should_defer, immediate
+        self._should_defer, self._immediate, self._goes_on = should_defer, immediate, goes_on
         self._last_start, self._interval = -math.inf, 0.0
         self._due_since: float | None = None
         self._timer = QTimer(self, singleShot=True)
@@ -87,6 +89,8 @@ class Throttle(QObject):
     def _update_interval(self, cpu_start: float) -> None:
         cost = time.thread_time() - cpu_start
         self._interval = min(self._max_interval, max(self._min_interval, cost / self._share))
+        if self._goes_on():
+            self.touch()
 
 
 def trailing_throttle(act: Callable[[], None], seconds: float, parent: QObject) -> Throttle:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from app.look.motion import MOTION_TITLES
 from app.look.theme import APPEARANCE_TITLES
 from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import BUDGET, CHAIN, RULE_TITLES
@@ -133,6 +134,13 @@ SETTINGS = (
         "The same for answers side by side, where fewer marks make texts easier to compare.",
         "Look",
         Choice(GHOST_ENTRIES),
+    ),
+    Described(
+        "motion",
+        "Motion",
+        "In a growing answer, the verdicts on a round appear one after the other. The text itself is never delayed.",
+        "Look",
+        Choice(tuple((title, name) for name, title in MOTION_TITLES.items())),
     ),
     Described("reading", "Reading view", "Finished answers are shown without marks or Markdown syntax.", "Look", Switch()),
     Described("sidebar", "List of chats", "Shown when the window is wide enough.", "Look", Switch()),

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from app.look.motion import MOTIONS, Motion
 from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import PRESET_SETTINGS, Preset, read_presets
 from engine.files.builtin import TEMPERATURE, TOP_P
@@ -57,6 +58,7 @@ class Settings:
         text_scale: factor on every text size of the window.
         ghosts: which proposals that did not become text are shown in it; True and False, from older files, mean "all" and "none".
         compare_ghosts: the same for comparisons, where the texts themselves are compared.
+        motion: whether the verdicts of a new round appear one after the other; "system" does as the desktop says.
         reading: finished answers are shown in the reading view instead of token by token.
         charts: the charts that are not folded away.
         verdict_details: whether the verdict card shows its details.
@@ -83,6 +85,7 @@ class Settings:
     appearance: Appearance = "system"
     ghosts: Ghosts = "above"
     compare_ghosts: Ghosts = "none"
+    motion: Motion = "system"
     reading: bool = False
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
@@ -135,6 +138,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
+        _check(self.motion in MOTIONS, "motion", self.motion)
         for name in ("reading", "side_panel", "verdict_details", "raw", "sidebar", "measure_plain", "separate_process", "split"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(

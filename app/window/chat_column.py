@@ -13,6 +13,7 @@ from app.conversation.transcript import Transcript
 from app.conversation.welcome import Welcome
 from app.look import theme as themes
 from app.look.banner import Banner
+from app.look.motion import moves
 from app.look.theme import Theme
 from app.look.widgets import announce, in_column, named
 from app.look.wording import raw_note
@@ -80,6 +81,7 @@ class ChatColumn(QWidget):
         self.stack.setCurrentIndex(1 if session.turns else 0)
         self._show_lock()
         self.composer.set_running(answer is not None)
+        self.transcript.may_move = (answer is not None or session.replaying) and moves(settings.motion)
         self.transcript.viewport().update()
         self.show_progress()
         if self.transcript.ghosts != settings.ghosts:

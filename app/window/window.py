@@ -171,7 +171,7 @@ class Window(QMainWindow):
         chat, column, panel, pages = self.chat, self.column, self.panel, self.pages
         styled = (self.header, column, panel, self.status, self.sidebar, self.verdicts, self.models, pages)
         look = WindowLook(chat, self, (*styled, self.options.presets, self.palette_popup, self.tour))
-        updates = ViewUpdates(chat, self)
+        updates = ViewUpdates(chat, self, lambda: self.transcript.is_moving)
         context = ContextMeter(chat, lambda: (self.composer.text, self.messages.editing.at), self)
         collector = GcScheduler(self)
 

@@ -3,7 +3,10 @@
 The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen without a
 screen). The panel shows rounds, charts, table and rules in turn, with ghosts shown and a token pinned; each turn begins with
 the other side. The mean ratio within a turn is printed with its 95 % interval. Further turns measure the window's frames beside
-the engine, because that measurement takes time, too.
+the engine, because that measurement takes time, too. Verdicts appear one after the other unless --motion off; --pages takes
+some of the pages, for more turns in the same time:
+
+    python -m tests.benchmarks.window --turns 20 --frame-turns 0 --pages rounds
 
 --vocabulary pads the target's tokens with unknown ids, for the figures of a larger vocabulary. Without a GPU the pass uses
 every core, and the window's computations slow it down. With --pass-milliseconds the target is its first layer alone, and each
@@ -145,6 +148,8 @@ def main() -> None:
     parser.add_argument("--frame-turns", type=int, default=2, help="how often frames are timed")
     parser.add_argument("--vocabulary", type=int, help="pad the target's to so many")
     parser.add_argument("--pass-milliseconds", type=float, help="of a target that another device computes")
+    parser.add_argument("--motion", choices=("on", "off"), default="on")
+    parser.add_argument("--pages", type=lambda names: tuple(names.split(",")), default=PANEL_PAGES, help="of the panel")
     parser.add_argument("--drafter", default=Settings().drafter)
     arguments = parser.parse_args()
     make_application()
@@ -153,15 +158,15 @@ def main() -> None:
     if arguments.pass_milliseconds:
         change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds, waits=lambda: waits(engine)))
     engine = Engine()
-    settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
+    settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens, motion=arguments.motion)
     window = Window(engine, settings)
     window.resize(1440, 900)
     window.show()
     frames = Frames()
     alone(engine, settings.options(), settings.drafter)  # loads
-    sides: dict[str, list[float]] = {"alone": [], **{page: [] for page in PANEL_PAGES}}
-    stretches: dict[str, list[Stretch]] = {page: [] for page in PANEL_PAGES}
-    shares: dict[str, list[float]] = {page: [] for page in PANEL_PAGES}
+    sides: dict[str, list[float]] = {"alone": [], **{page: [] for page in arguments.pages}}
+    stretches: dict[str, list[Stretch]] = {page: [] for page in arguments.pages}
+    shares: dict[str, list[float]] = {page: [] for page in arguments.pages}
     frames.ticking = False
     names = list(sides)
     for turn in range(arguments.turns):
@@ -174,7 +179,7 @@ def main() -> None:
             sides[side].append(speed)
     frames.ticking = True
     for _ in range(arguments.frame_turns):
-        for page in PANEL_PAGES:
+        for page in arguments.pages:
             stretches[page] += watched(window, page, frames)[1]
     window.close()
     for side, values in sides.items():
