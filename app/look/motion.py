@@ -37,7 +37,7 @@ def system_reduces_motion() -> bool:
 
 def _portal_value(namespace: str, key: str) -> object:
     """Returns a setting of the desktop from its portal (xdg-desktop-portal); None if there is none."""
-    from PySide6.QtDBus import QDBus, QDBusConnection, QDBusMessage, QDBusVariant  # here, because commands import this module, too
+    from PySide6.QtDBus import QDBus, QDBusConnection, QDBusMessage, QDBusVariant  # commands import this module, too
 
     bus = QDBusConnection.sessionBus()
     if not bus.isConnected():
