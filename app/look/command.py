@@ -32,6 +32,8 @@ MAC_KEYS: dict[str, tuple[str, ...]] = {
     "F4": ("Ctrl+5", "F4"),
     "F6": ("Ctrl+Shift+R", "F6"),
     "F7": ("Ctrl+Shift+D", "F7"),
+    "F8": ("Ctrl+Alt+S", "F8"),
+    "F9": ("Ctrl+Alt+P", "F9"),
     "Ctrl+G": ("Ctrl+Alt+G",),
     "Ctrl+Up": ("Ctrl+Alt+Up",),
     "Ctrl+PgUp": ("Ctrl+Alt+Left",),
@@ -200,9 +202,10 @@ WIDGET_KEYS: dict[str, tuple[Keys, ...]] = {
         Keys("Pin or unpin a round", ("Return",)),
         Keys("Copy the selected rows, or all", ("Ctrl+C",)),
     ),
+    "In the strip of slow motion": (Keys("Previous or next phase of the round", (",", ".")),),
     "In a replay": (
         Keys("Play or pause, wherever the keyboard is, except in a text field", ("Space",), "playAction"),
-        Keys("Previous or next round", (",", ".")),
+        Keys("Previous or next round, in slow motion phase", (",", ".")),
         Keys("Go to start or end, on the bar", ("Home", "End")),
     ),
 }

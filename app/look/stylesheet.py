@@ -152,11 +152,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QComboBox[look="choice"]:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
     QComboBox[look="choice"]::drop-down {{ border: none; width: {px(18)}; }}
     QComboBox[look="choice"]::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
-    QPushButton#replayClose {{
+    #roundCaption {{ color: {theme.text}; }}
+    QPushButton#replayClose, #roundSteps QPushButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
         padding: 0 {px(11)}; min-height: {px(26)}; max-height: {px(26)}; font-weight: 500; }}
-    QPushButton#replayClose:hover {{ background: {theme.raised}; }}
-    QPushButton#replayClose:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(10)}; }}
+    #roundSteps QPushButton:disabled {{ color: {theme.faint}; }}
+    QPushButton#replayClose:hover, #roundSteps QPushButton:hover {{ background: {theme.raised}; }}
+    QPushButton#replayClose:focus, #roundSteps QPushButton:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(10)}; }}
 
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}

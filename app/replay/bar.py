@@ -25,10 +25,11 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, choice_box, icon_button, in_column, in_row, named, push_button, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
 
-TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
+TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps", "phases": "Slow motion"}
 TIMING_NOTES: dict[Timing, str] = {
     "recorded": "Rounds appear at their recorded times.",
     "even": "Every round takes the same time: half a second at speed 1.",
+    "phases": "Stops at each phase of a round: draft, verify, judge, commit.",
 }
 
 CLOSE_TITLE, CLOSE_TITLE_SHORT = "Back to the conversation", "Back"
@@ -77,7 +78,7 @@ class ReplayBar(QWidget):
 
     Signals:
         toggled: play or pause.
-        stepped: (rounds) forward or back.
+        stepped: (rounds, or phases in slow motion) forward or back.
         moved: (rounds shown) jump to a position.
         speed_chosen: (factor).
         timing_chosen: (timing).
@@ -161,13 +162,19 @@ class ReplayBar(QWidget):
         self.timing.setCurrentIndex(TIMINGS.index(player.timing))
         self.timing.setToolTip(TIMING_NOTES[player.timing])
         self.speed.setCurrentIndex(SPEEDS.index(player.speed))
-        self.back.setEnabled(player.shown > 0)
+        self.back.setEnabled(player.shown > 0 or player.phase != "commit")
         self.forward.setEnabled(not player.is_at_end)
-        icon_name, title = ("pause", "Pause (Space)") if player.is_playing else ("play", "Play (Space)")
+        steps = player.timing == "phases"
+        self.speed.setEnabled(not steps)
+        for button, title in (
+            (self.back, "Previous phase (,)" if steps else "Previous round (,)"),
+            (self.forward, "Next phase (.)" if steps else "Next round (.)"),
+            (self.play, "Next phase (Space)" if steps else "Pause (Space)" if player.is_playing else "Play (Space)"),
+        ):
+            named(button, label=title, tip=title)
+        icon_name = "pause" if player.is_playing else "play"
         if self.play.property("drawing") != icon_name:
             self.play.setProperty("drawing", icon_name)
-            self.play.setToolTip(title)
-            self.play.setAccessibleName(title)
             if self._theme is not None:
                 tint(self.play, self._theme, self._scale)
 

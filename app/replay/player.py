@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
+from app.replay.phases import PHASES, Phase
 from app.session.session import Answer, Session, Turn
 from engine.exports.tables import options_of, prompt_tokens
 from engine.files import foreign
@@ -34,7 +35,7 @@ from engine.types import (
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import is_number, is_whole
 
-Timing = Literal["recorded", "even"]
+Timing = Literal["recorded", "even", "phases"]
 TIMINGS: tuple[Timing, ...] = get_args(Timing)
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 EVEN_SECONDS = 0.5
@@ -51,7 +52,8 @@ class Player:
     Attributes:
         shown: number of shown rounds, 0 to `count`.
         is_playing: whether `advance` shows further rounds.
-        speed: factor on time; timing: recorded times, or the same time for each round.
+        speed: factor on time; timing: recorded times, the same time for each round, or slow motion, which only steps.
+        phase: in slow motion, the phase at which it stops: "commit" of the newest shown round, or an earlier one of the next.
     """
 
     def __init__(self, rounds: Sequence[Round]) -> None:
@@ -60,11 +62,13 @@ class Player:
             "recorded": list(accumulate(ends, max)),
             "even": [EVEN_SECONDS * (index + 1) for index in range(len(rounds))],
         }
+        self._ends["phases"] = self._ends["even"]
         self.count = len(rounds)
         self.shown = 0
         self.is_playing = False
         self.speed = 1.0
         self.timing: Timing = "recorded"
+        self.phase: Phase = "commit"
         self._clock = self._end_of(self.shown)
 
     @property
@@ -82,8 +86,17 @@ class Player:
         """Whether every round is shown, so that Play would restart."""
         return self.shown >= self.count
 
+    @property
+    def staged(self) -> int | None:
+        """The index of the round whose phase is shown in slow motion; None before the first."""
+        staged = self.shown - (self.phase == "commit")
+        return staged if self.timing == "phases" and staged >= 0 else None
+
     def play(self) -> None:
-        """Plays on, from the start if the end is shown."""
+        """Plays on, from the start if the end is shown. Slow motion goes to the next phase."""
+        if self.timing == "phases":
+            self.step(1)
+            return
         if self.is_at_end:
             self.go_to(0)
         self.is_playing = self.count > 0
@@ -94,21 +107,29 @@ class Player:
 
     def go_to(self, shown: int) -> None:
         """Shows a number of rounds, limited to those there are."""
-        self.shown = max(0, min(self.count, shown))
+        self.shown, self.phase = max(0, min(self.count, shown)), "commit"
         self._clock = self._end_of(self.shown)
 
-    def step(self, rounds: int) -> None:
-        """Pauses and moves by a number of rounds, possibly negative."""
+    def step(self, steps: int) -> None:
+        """Pauses and moves by a number of rounds, possibly negative; in slow motion by phases."""
         self.pause()
-        self.go_to(self.shown + rounds)
+        if self.timing != "phases":
+            self.go_to(self.shown + steps)
+            return
+        done = len(PHASES) * self.shown + (PHASES.index(self.phase) + 1) % len(PHASES) + steps
+        shown, phases = divmod(max(0, min(len(PHASES) * self.count, done)), len(PHASES))
+        self.go_to(shown)
+        self.phase = PHASES[phases - 1]
 
     def set_speed(self, speed: float) -> None:
         """Sets the speed from the shown round on; 2 is twice as fast as `timing` says."""
         self.speed = speed
 
     def set_timing(self, timing: Timing) -> None:
-        """Sets the timing, continuing from the same round."""
-        self.timing = timing
+        """Sets the timing, continuing from the same round; slow motion pauses."""
+        self.timing, self.phase = timing, "commit"
+        if timing == "phases":
+            self.pause()
         self._clock = self._end_of(self.shown)
 
     def advance(self, seconds: float) -> bool:

@@ -327,6 +327,7 @@ class Chat(QObject):
     def _leave(self) -> None:
         """Ends the current activity; the conversation stays in the store as it is."""
         self.measurer.cancel()
+        self.link.release_all()
         running = self.session.running
         self.link.forget()
         if running is not None:
@@ -349,6 +350,7 @@ class Chat(QObject):
     def stop(self) -> None:
         """Asks the engine to end the answer or the plain run; the text so far stays."""
         if self.session.running is not None or self.session.measurement is not None:
+            self.link.release_all()
             self.link.stop_answer()
 
     # Settings
@@ -456,6 +458,7 @@ class Chat(QObject):
 
     def close(self) -> bool:
         """Closes the engine and writes pending data; returns False if the engine did not end in time."""
+        self.link.release_all()
         running = self.session.running
         ended = self.link.close()
         if running is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
@@ -17,6 +18,8 @@ from engine.types import (
     Event,
     LoadFailed,
     PromptCounted,
+    Round,
+    RoundFinished,
     RunFailed,
     RunFinished,
     SamplingFinished,
@@ -44,6 +47,7 @@ class EngineLink(QObject, Requests):
         compared: a list of events of the newest comparison or sampling. benched: the same for the newest benchmark.
         checked: (DrafterChecked) whether a model can draft for the target.
         counted: (PromptCounted) the result for the prompt counted last.
+        held: a round is held back, for slow motion, which shows it before it is delivered.
     """
 
     received = Signal(list)
@@ -51,6 +55,7 @@ class EngineLink(QObject, Requests):
     counted = Signal(object)
     compared = Signal(list)
     benched = Signal(list)
+    held = Signal()
 
     def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -63,6 +68,8 @@ class EngineLink(QObject, Requests):
         self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests, each with its failure event
         self._abandoned: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests of replaced engines
         self._counting: int | None = None
+        self._holds = False
+        self._held: deque[Event] = deque()
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
         self._timer.start()
@@ -81,6 +88,38 @@ class EngineLink(QObject, Requests):
     def is_computing(self) -> bool:
         """As in `EngineLike.is_computing`."""
         return self._engine.is_computing
+
+    # Slow motion: the engine goes on, and its rounds wait here. Their times are therefore the usual ones.
+
+    @property
+    def next_round(self) -> Round | None:
+        """The round that is held back; None if none is."""
+        return self._held[0].round if self._held and isinstance(self._held[0], RoundFinished) else None
+
+    def hold(self, holds: bool) -> None:
+        """Holds back the rounds of an answer from now on, or delivers all and holds none."""
+        self._holds = holds
+        if not holds:
+            self.release_all()
+
+    def release(self) -> None:
+        """Delivers the round that is held back, and what follows up to the next one."""
+        if self._held:
+            self.received.emit([self._held.popleft(), *self._up_to_round()])
+
+    def release_all(self) -> None:
+        """Delivers everything that is held back."""
+        events = [*self._held]
+        self._held.clear()
+        if events:
+            self.received.emit(events)
+
+    def _up_to_round(self) -> list[Event]:
+        """Removes what is held back before the next round."""
+        events: list[Event] = []
+        while self._held and self.next_round is None:
+            events.append(self._held.popleft())
+        return events
 
     def replace_engine(self, settings: Settings) -> None:
         """Replaces the engine by one for these settings. Open requests end normally or, after a time limit, as cut off."""
@@ -133,6 +172,7 @@ class EngineLink(QObject, Requests):
         """Stops the current run and drops its later events."""
         self.stop_answer()
         self._run = None
+        self._held.clear()
 
     def close(self, timeout: float = 5.0) -> bool:
         """Stops and joins the engine and stops the timer. Returns False if the engine did not end in time."""
@@ -151,7 +191,8 @@ class EngineLink(QObject, Requests):
     def _dispatch(self, events: Sequence[Event]) -> None:
         if not events:
             return
-        current, compared, benched = [], [], []
+        current: list[Event] = []
+        compared, benched = [], []
         for event in events:
             if isinstance(event, PromptCounted):
                 self._take_counted(event)
@@ -165,12 +206,17 @@ class EngineLink(QObject, Requests):
                 compared.append(event)
             elif run is not None and run == self._benched:
                 benched.append(event)
+            elif run is not None and run == self._run and self._holds:
+                self._held.append(event)
             elif run is None or run == self._run:
                 current.append(event)
+        current += self._up_to_round()
         self._timer.setInterval(BUSY_MS if self.busy or self._counting is not None else IDLE_MS)
         for signal, batch in ((self.received, current), (self.compared, compared), (self.benched, benched)):
             if batch:
                 signal.emit(batch)
+        if self._held:
+            self.held.emit()
 
     def _take_counted(self, event: PromptCounted) -> None:
         if event.count_id == self._counting:

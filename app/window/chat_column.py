@@ -18,6 +18,7 @@ from app.look.theme import Theme
 from app.look.widgets import announce, in_column, named
 from app.look.wording import raw_note
 from app.replay.bar import ReplayBar
+from app.replay.round_steps import RoundSteps
 from app.session.active_settings import active_settings
 from app.session.chat import Chat
 from app.session.cursor import Cursor
@@ -36,6 +37,7 @@ class ChatColumn(QWidget):
 
     Attributes:
         stack: the welcome page or the transcript.
+        steps: a round in slow motion, phase by phase.
         banner: messages.
         lock: replaces the message field while another window has the chat open.
 
@@ -64,11 +66,12 @@ class ChatColumn(QWidget):
         self.composer = Composer()
         self.replay_bar = ReplayBar()
         self.replay_bar.hide()
+        self.steps = RoundSteps()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
         self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # in a low window it shrinks first
-        at_end = (self.banner, self.lock, self.composer, self.replay_bar)
+        at_end = (self.banner, self.lock, self.steps, self.composer, self.replay_bar)
         in_column((self.stack, 1), self.find_bar, *at_end, parent=self)
         self.transcript.link_wanted.connect(lambda address: LinkQuestion(address, self.window()).open())
 
@@ -78,6 +81,7 @@ class ChatColumn(QWidget):
     def refresh(self) -> None:
         """Updates every part to the state of the session and to the settings."""
         session, settings, answer = self._session, self._chat.settings, self._session.running
+        self.align()
         self.stack.setCurrentIndex(1 if session.turns else 0)
         self._show_lock()
         self.composer.set_running(answer is not None)
@@ -139,7 +143,8 @@ class ChatColumn(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles every part."""
-        for part in (self.composer, self.banner, self.lock, self.welcome, self.transcript, self.find_bar, self.replay_bar):
+        above = (self.banner, self.lock, self.welcome, self.transcript, self.find_bar)
+        for part in (*above, self.steps, self.composer, self.replay_bar):
             part.set_look(theme, scale)
 
     def align(self) -> None:
@@ -150,6 +155,8 @@ class ChatColumn(QWidget):
             part.set_column(column.left(), column.width(), width)
         bar_column = self.transcript.column_in(width, least=REPLAY_BAR)
         self.replay_bar.set_column(bar_column.left(), bar_column.width(), width)
+        above = bar_column if self._session.replaying else column  # the strip is as wide as what is below it
+        self.steps.set_column(above.left(), above.width(), width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -31,6 +31,7 @@ from app.window.new_window import open_another
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
 from app.window.side_layout import SideLayout
+from app.window.slow_motion import SlowMotion
 from engine.lens.pieces import Ghosts
 
 
@@ -47,6 +48,7 @@ class CommandHost(Protocol):
     sides: SideLayout
     pages: Pages
     replay_controller: ReplayController
+    slow_motion: SlowMotion
     messages: Messages
     chats: ChatsController
     models: ModelsController
@@ -184,6 +186,7 @@ def window_commands(window: CommandHost, menu_bar: bool = False) -> list[Command
         Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
         Command("sidebarAction", "Chats", "View", window.sides.toggle_chats, ("Ctrl+B",), checked=settings.sidebar),
         Command("panelAction", "Side panel", "View", window.sides.toggle_panel, ("F3",), checked=settings.side_panel),
+        Command("slowMotionAction", "Slow motion", "View", window.slow_motion.toggle, ("F8",), checked=window.slow_motion.is_on),
         *appearances,
         Command("largerAction", "Larger text", "View", partial(resize_text, window.chat, 1), ("Ctrl++", "Ctrl+="), group="text"),
         Command("smallerAction", "Smaller text", "View", partial(resize_text, window.chat, -1), ("Ctrl+-",), group="text"),
@@ -208,6 +211,7 @@ def window_commands(window: CommandHost, menu_bar: bool = False) -> list[Command
         Command("deletedAction", "Deleted chats…", "Go", window.chats.show_deleted, group="chats"),
         Command("tracesAction", "Traces…", "Go", window.chats.show_traces, group="chats"),
         Command("playAction", "Play or pause the replay", "Go", window.replay_controller.toggle, ("Space",), group="replay"),
+        Command("phaseAction", "Next phase in slow motion", "Go", window.slow_motion.forward, ("F9",), group="replay"),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",), group="models"),
         Command("benchAction", "Find the fastest drafter…", "Go", window.models.find_drafter, group="models"),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",), group="models"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Signal, Slot
@@ -20,11 +20,13 @@ from app.window.chat_column import ChatColumn
 from engine.files.paths import traces_folder
 from engine.machine.garbage import without_collecting
 from engine.rounds.trace import ENDING, PACKED, Trace, read
+from engine.types import Round
 from engine.values.errors import DraftlightError
 
 TICK_MS = 33
 TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"
 PAUSED_NOTE = "The replay is paused at its beginning. Space plays it, End shows the whole answer."
+FIRST_STEP = "Full stop or Space shows the draft of the first round, and then phase by phase what becomes of it."
 NO_ROUNDS = "The trace has no rounds, so there is nothing to play."
 
 
@@ -50,7 +52,7 @@ class ReplayController(QObject):
         super().__init__(window)
         self._chat, self._session, self._cursor, self._parent = chat, chat.session, cursor, window
         self._banner, self._composer, self._transcript = column.banner, column.composer, column.transcript
-        self.bar = column.replay_bar
+        self.bar, self.steps = column.replay_bar, column.steps
         self.player: Player | None = None
         self.replay: Replay | None = None
         self.clock: Callable[[], float] = time.monotonic
@@ -61,7 +63,7 @@ class ReplayController(QObject):
         self.bar.stepped.connect(self.step)
         self.bar.moved.connect(self.go_to)
         self.bar.speed_chosen.connect(self._set_speed)
-        self.bar.timing_chosen.connect(self._set_timing)
+        self.bar.timing_chosen.connect(self.set_timing)
         self.bar.close_requested.connect(self.leave)
         for target in (window, self._composer.edit.viewport(), self._transcript):
             target.installEventFilter(self)  # for the keys of a replay
@@ -125,6 +127,7 @@ class ReplayController(QObject):
         self._session.leave_replay()
         self.moved.emit()  # before any new layout: no view may hold turns that the session lacks
         self.bar.hide()
+        self.steps.hide()
         self._banner.hide()
         self._composer.show()
         self._transcript.follow()
@@ -137,8 +140,11 @@ class ReplayController(QObject):
 
     @Slot()
     def toggle(self) -> None:
-        """Toggles between playing and paused."""
+        """Toggles between playing and paused; in slow motion goes to the next phase."""
         if self.player is None:
+            return
+        if self.player.timing == "phases":
+            self.step(1)
             return
         if self.player.is_playing:
             self._pause()
@@ -153,13 +159,13 @@ class ReplayController(QObject):
         self._show()
 
     @Slot(int)
-    def step(self, rounds: int) -> None:
-        """Moves by a number of rounds, possibly negative, and pauses."""
+    def step(self, steps: int) -> None:
+        """Moves by a number of rounds, possibly negative, and pauses; in slow motion by phases."""
         if self.player is not None:
             self._pause()
-            self.player.step(rounds)
+            self.player.step(steps)
             self._show()
-            announce(self.bar, self.bar.position.text())
+            announce(self.bar, self.bar.position.text() if self.steps.isHidden() else self.steps.caption.accessibleName())
 
     @Slot(int)
     def go_to(self, shown: int) -> None:
@@ -180,6 +186,8 @@ class ReplayController(QObject):
             self._timer.stop()
         if moved or not self.player.is_playing:
             self._show()
+        elif self._transcript.is_moving:
+            self._transcript.sync(only_rounds=True)
 
     def stop(self) -> None:
         """Stops the timer: the window is closing."""
@@ -197,10 +205,12 @@ class ReplayController(QObject):
             self.player.set_speed(speed)
 
     @Slot(str)
-    def _set_timing(self, timing: Timing) -> None:
+    def set_timing(self, timing: Timing) -> None:
         if self.player is not None:
             self.player.set_timing(timing)
-            self.bar.show_player(self.player)
+            if timing == "phases":
+                self._timer.stop()
+            self._show()
 
     def _show(self) -> None:
         """Updates every view to the player's position."""
@@ -210,7 +220,16 @@ class ReplayController(QObject):
             self.replay.show(self.player.shown)
             self._session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
             self.bar.show_player(self.player)
+            self._show_phase(self.player, self.replay.rounds)
             self.moved.emit()
+
+    def _show_phase(self, player: Player, rounds: Sequence[Round]) -> None:
+        """Shows the phase of a round in slow motion."""
+        if player.timing != "phases":
+            self.steps.hide()
+            return
+        self.steps.buttons.hide()
+        self.steps.show_phase(None if player.staged is None else rounds[player.staged], player.phase, FIRST_STEP)
 
     # Qt events.
 

@@ -45,6 +45,7 @@ from app.window.sampling_popover import SamplingPopover
 from app.window.save_errors import SaveErrors
 from app.window.settings_window import SettingsWindow
 from app.window.side_layout import SideLayout
+from app.window.slow_motion import SlowMotion
 from app.window.status_strip import StatusStrip
 from app.window.tour import Tour, tour_stops
 from app.window.trace_reader import TraceReader
@@ -148,6 +149,7 @@ class Window(QMainWindow):
         self.palette_popup = Palette(chat, self)
         self.tour = Tour(self, tour_stops(self.header, self.column, self.panel, self.sidebar))
         self.replay_controller = ReplayController(chat, cursor, self.column, self)
+        self.slow_motion = SlowMotion(chat, self.column, self.replay_controller, self)
         self.chats = ChatsController(chat, self.banner, self.transcript, self)
         self.models = ModelsController(chat, self.banner, self)
         self.messages = Messages(self, self)
@@ -194,11 +196,13 @@ class Window(QMainWindow):
             (pages.page_changed, self._focus_page, self._show_settings, updates.refresh),
             (pages.changed, updates.refresh),
             (self.replay_controller.moved, updates.refresh),
+            (self.slow_motion.toggled, updates.refresh),
             (self.sides.drawer_toggled, self._show_settings),
             (look.applied, self.sides.divide, self._fit_parts),
             (updates.refreshed, column.refresh, self.verdicts.touch, panel.touch, context.touch, self.status.refresh),
             (updates.refreshed, show_rules, self.options.show_model, self._update_availability, update_collector),
             (updates.text_grown, column.show_rounds),
+            (updates.refreshed, self.slow_motion.refresh),
             (updates.views_grown, panel.touch, panel.refresh_if_stale, context.look, self.status.refresh, show_rules),
             (updates.ticked, column.show_progress, self.status.refresh),
             (self.composer.changed, context.touch),
@@ -432,6 +436,7 @@ class Window(QMainWindow):
             self.session, self.pages.comparing, self.panel.shown.turn, may_undo_delete
         ).items():
             set_availability(self.actions_by_id[name], reason)
+        self.actions_by_id["slowMotionAction"].setChecked(self.slow_motion.is_on)
         self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # to keep the menu short
 
     @Slot()

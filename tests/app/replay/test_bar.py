@@ -25,6 +25,7 @@ from pytestqt.qtbot import QtBot
 import app.window.launch
 from app.cli.entry import main
 from app.conversation.screen_reader import plain_text
+from app.replay.phases import PHASES, caption
 from app.replay.player import EVEN_SECONDS
 from app.session.cursor import Place
 from app.session.lazy_engine import LazyEngine
@@ -496,3 +497,36 @@ def test_names_of_files_are_no_markup(window: Window, tmp_path: Path) -> None:
     assert bar.name.textFormat() is Qt.TextFormat.PlainText
     assert "&lt;b&gt;story.jsonl" in bar.name.toolTip()
     assert window.banner.label.textFormat() is Qt.TextFormat.PlainText
+
+
+def test_slow_motion_steps_through_the_phases_by_keys_and_buttons(qtbot: QtBot, window: Window, trace: Path) -> None:
+    rounds = story_rounds()
+    replays = window.replay_controller
+    replays.open(trace)
+    replays.go_to(2)
+    assert window.column.steps.isHidden()
+    window.actions_by_id["slowMotionAction"].trigger()
+    assert window.actions_by_id["slowMotionAction"].isChecked()
+    shown = window.column.steps.picture
+    assert (shown.round, shown.phase) == (rounds[1], "commit")
+    text = "".join(round_.text for round_ in rounds[:2])
+    actions = (
+        lambda: qtbot.keyClick(replays.bar, Key.Key_Period),
+        replays.bar.forward.click,
+        window.actions_by_id["playAction"].trigger,
+        window.actions_by_id["phaseAction"].trigger,
+    )
+    for phase, act in zip(PHASES, actions, strict=True):
+        act()
+        assert (shown.round, shown.phase) == (rounds[2], phase)
+        assert window.column.steps.caption.text() == caption(rounds[2], phase)
+        assert window.session.answer is not None
+        assert window.session.answer.text.text == text + rounds[2].text * (phase == "commit"), "only the committed text"
+    qtbot.keyClick(replays.bar, Key.Key_Comma)
+    assert (shown.round, shown.phase) == (rounds[2], "judge")
+    assert window.session.answer.text.text == text
+    assert not replays._timer.isActive()
+    replays.bar.timing.activated.emit(0)
+    assert window.column.steps.isHidden() and not window.actions_by_id["slowMotionAction"].isChecked()
+    replays.leave()
+    assert window.column.steps.isHidden()
