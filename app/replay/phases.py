@@ -19,7 +19,12 @@ JUDGED = {
     "rejection": "a proposal is accepted with probability min(1, p/q), up to the first one that is rejected",
     "block": "the proposals are judged together, from p and q of all of them",
 }
-"""What each rule does, as part of a sentence."""
+JUDGED_TREE = {
+    "match": "the target draws for itself at each position, and the choice that is the same token is accepted",
+    "gumbel": "the target draws with the drafter's noise at each position, and the choice that is the same token is accepted",
+    "rejection": "the choices for a position are tried one after the other, each with a coin of its own",
+}
+"""What each rule does with a chain and with a tree, as part of a sentence."""
 
 
 def caption(round_: Round, phase: Phase) -> str:
@@ -46,7 +51,7 @@ def caption(round_: Round, phase: Phase) -> str:
         case "judge":
             counts = ((round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "not judged"))
             result = ", ".join(f"{number} {verdict}" for number, verdict in counts if number)
-            way = JUDGED.get(round_.rule, "the rule judges the proposals")
+            way = (JUDGED_TREE if round_.is_tree else JUDGED).get(round_.rule, "the rule judges the proposals")
             return f"{way[0].upper()}{way[1:]}: {result}."
         case "commit":
             return _committed(round_)

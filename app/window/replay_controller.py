@@ -206,6 +206,7 @@ class ReplayController(QObject):
 
     @Slot(str)
     def set_timing(self, timing: Timing) -> None:
+        """Sets the timing; slow motion pauses at the shown round."""
         if self.player is not None:
             self.player.set_timing(timing)
             if timing == "phases":
