@@ -24,7 +24,7 @@ JUDGED_TREE = {
     "gumbel": "the target draws with the drafter's noise at each position, and the choice that is the same token is accepted",
     "rejection": "the choices for a position are tried one after the other, each with a coin of its own",
 }
-"""What each rule does with a chain and with a tree, as part of a sentence."""
+"""Parts of sentences: how each rule judges a chain, and a tree."""
 
 
 def caption(round_: Round, phase: Phase) -> str:
