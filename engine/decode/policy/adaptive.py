@@ -19,7 +19,8 @@ from engine.values.tree_shape import chances_by_rank, likeliest_tree
 MOST_SAMPLED = 8
 """Maximum number of tokens sampled in one round. Longer chains rarely pay; copies are not counted."""
 NODES_PER_LEVEL = 4
-"""Maximum number of nodes of a tree whose size the policy chooses, for each level that may be sampled."""
+"""Maximum number of nodes of a tree whose size the policy chooses, for each level that may be sampled. Along a copy that pays by
+itself it may have MAX_GAMMA."""
 FIRST_SAMPLED = 2
 """The same before the first verdict on a drafter, so that a bad drafter does not delay the answer."""
 MARGIN = 0.03
@@ -216,7 +217,7 @@ class AdaptivePolicy:
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
             plan = DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
-            return replace(plan, budget=candidate.most_nodes, width=candidate.width, grows=True) if self._grows else plan
+            return replace(plan, budget=MAX_GAMMA, width=candidate.width, grows=True) if self._grows else plan
         if not has_turn:
             return None
         # By the acceptance rate. The length is open up to the sampling limit, or up to MAX_GAMMA if copies may follow.
