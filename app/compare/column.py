@@ -214,11 +214,11 @@ class CompareColumn(QFrame):
             self.verdict.setText(POINT)
             self.verdict.setToolTip("")
             return
-        figures = ", ".join(f"{figure.name} {figure.text}" for figure in found.figures if figure.side)
+        shares = [f"{share.name} {share.text}" for share in found.shares]
         before = self._rejected_before(place)
         room = self._verdict_width - 20 - self._bold.horizontalAdvance(before)
         token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, max(40, room))}”"
-        rest = self._fitting(f"{before} {token}".strip(), f"{found.state}, {figures}. {found.decision}")
+        rest = self._fitting(f"{before} {token}".strip(), f"{', '.join([found.state, *shares])}. {found.decision}")
         struck = f'<s style="color:{self.theme.rejected}">{escape(before)}</s> ' if before else ""
         bold = f'<span style="color:{self.theme.text}; font-weight:600">{escape(token)}</span>'
         self.verdict.setText(f"{struck}{bold} {escape(rest)}")

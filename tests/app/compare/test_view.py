@@ -703,7 +703,7 @@ def test_the_verdict_on_a_token_is_told_in_every_column(qtbot: QtBot, open_compa
     assert "Hover over a token" in one.verdict.text()
     one.cursor_place.point(Place(0, 0, proposal=0))
     for column in (one, two):
-        assert "“The”" in column.verdict.text() and "accepted" in column.verdict.text()
+        assert "“The”" in column.verdict.text() and "accepted, Draft q 0." in column.verdict.text()
     one.cursor_place.leave()
     assert "Hover over a token" in two.verdict.text()
 
