@@ -120,10 +120,11 @@ class Automatic(Drafter):
         self._read |= dict.fromkeys(self._idle, len(self._committed))
 
 
-def combined(loaded: Sequence[LoadedDrafter]) -> LoadedDrafter:
-    """Combines several loaded drafters into one."""
+def combined(loaded: Sequence[LoadedDrafter], warnings: Sequence[str] = ()) -> LoadedDrafter:
+    """Combines several loaded drafters into one, which has their warnings, too."""
     make = functools.partial(_renewed, tuple(loaded))
-    return LoadedDrafter(AUTO, make(), make=make)
+    warning = " ".join(filter(None, (*warnings, *(each.warning for each in loaded))))
+    return LoadedDrafter(AUTO, make(), make=make, warning=warning)
 
 
 def _renewed(loaded: Sequence[LoadedDrafter]) -> Automatic:

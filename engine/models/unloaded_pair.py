@@ -1,7 +1,6 @@
 """Checks whether models that are not loaded fit together, from their files.
 
-A draft model is checked by its vocabulary, a head by the target that it was trained for. Also finds the head that was trained
-for a target.
+A draft model is checked by its vocabulary, a head by the target that it was trained for. Also finds the heads of a target.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from engine.files import library, ollama
 from engine.files.foreign import object_in, table
 from engine.files.gguf_header import read_header
 from engine.files.model_folder import CONFIG, read_json
+from engine.files.mtp_files import head_of
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
 from engine.models.configuration import read_configuration
@@ -26,7 +26,7 @@ from engine.models.pair_check import cache_reason, template_warning, vocabulary_
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
 from engine.target.layer_taps import embedding_of, hidden_size_of
-from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP_FOLDER, type_stated
+from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, EAGLE_FOLDER, HEAD_FOLDER, MTP, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError, is_whole
 
 _UNNAMED_TARGET = "Its files do not name its target, so a test when it is first loaded shows whether it predicts this one."
@@ -83,6 +83,17 @@ def _head_verdict(config: Mapping[str, Any], path: Path, target: LoadedModel) ->
 def _vocabulary_verdict(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
     reason = vocabulary_reason(target, name, tokens.vocabulary)
     return (reason, "") if reason else ("", template_warning(target, name, tokens))
+
+
+def published_heads(target: LoadedModel) -> list[str]:
+    """Returns the drafters that are published heads for a target: its own MTP head, if its files have one."""
+    if not target.weight_files or target.weight_files[0].suffix != ".safetensors":
+        return []
+    folder = target.weight_files[0].parent
+    try:
+        return [MTP] if head_of(folder, object_in(folder / CONFIG)) is not None else []
+    except DraftlightError:  # the file is damaged, which loading it reports
+        return [MTP]
 
 
 def trained_head(target_sha256: str) -> Path | None:

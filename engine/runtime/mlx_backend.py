@@ -21,8 +21,19 @@ from engine.files.model_folder import CONFIG
 from engine.files.paths import data_folder
 from engine.machine import garbage
 from engine.machine.mlx_import import require_device
+from engine.serving.model_slots import Closing
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
-from engine.values.drafter_kinds import DRAFTERS, HEAD, NO_DRAFTER, SMALL_DRAFT, DrafterKind, drafter_kind, may_fit, type_stated
+from engine.values.drafter_kinds import (
+    DRAFTERS,
+    HEAD,
+    MTP,
+    NO_DRAFTER,
+    SMALL_DRAFT,
+    DrafterKind,
+    drafter_kind,
+    may_fit,
+    type_stated,
+)
 from engine.values.errors import DraftlightError
 from engine.values.events import ReportStep
 from engine.values.requests.bench import PeerToken
@@ -112,7 +123,10 @@ class MlxBackend:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)
         if reason is not None:
-            raise DraftlightError(f"No drafter can be used with {target.name}: it {reason}")
+            message = f"No drafter can be used with {target.name}: it {reason}"
+            if kind.members:
+                return LoadedDrafter(name, None, warning=message)
+            raise DraftlightError(message)
         if kind.members:
             return self._together(kind.members, target, progress, make_room)
 
@@ -149,17 +163,29 @@ class MlxBackend:
         self, members: Sequence[str], target: LoadedModel, progress: ReportStep, make_room: MakeRoom | None
     ) -> LoadedDrafter:
         """Returns the members that fit the target as one drafter. Members whose model does not fit into memory are left out.
-        For a target other than the built-in one, trained drafters replace the built-in ones: a head that was trained for it, if
-        it is on this machine, and the draft model that made it fastest."""
+        For a target other than the built-in one, other drafters replace the built-in ones: a head that was trained for it, if
+        it is on this machine, or else its own MTP head, and the draft model that made it fastest."""
         from engine.drafters import feature_head
         from engine.drafters.automatic import combined
         from engine.files.builtin import builtin_path
-        from engine.models.unloaded_pair import trained_head
+        from engine.models.unloaded_pair import published_heads, trained_head
 
         named = "builtin" if Path(target.path) == builtin_path() else ""
-        loaded = []
+        loaded: list[LoadedDrafter] = []
+        warnings: list[str] = []
         for name in members:
-            if may_fit(name, named):
+            if name == MTP:
+                if any(each.drafter is not None and each.drafter.capabilities.hidden_layers for each in loaded):
+                    continue
+                for head in published_heads(target):
+                    try:
+                        loaded.append(self.drafter(head, target, progress, make_room))
+                        break
+                    except Closing:
+                        raise
+                    except Exception as error:  # whatever is wrong with a head, the target can be used
+                        warnings.append(f"The drafter auto does without a head. {explain(error, f'loading the head {head}')}")
+            elif may_fit(name, named):
                 with contextlib.suppress(DraftlightError):
                     loaded.append(self.drafter(name, target, progress, make_room))
             elif name == HEAD and (folder := trained_head(target.sha256)) is not None:
@@ -168,7 +194,7 @@ class MlxBackend:
             elif name == SMALL_DRAFT:
                 with contextlib.suppress(DraftlightError):
                     loaded += [self.drafter(model, target, progress, make_room) for model in self._draft_models_used(target)]
-        return combined(loaded)
+        return combined(loaded, warnings)
 
     def _draft_models_used(self, target: LoadedModel) -> list[str]:
         """Returns the draft model that makes this target fastest, as a list of one path. Only models with which it has answered

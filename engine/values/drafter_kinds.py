@@ -31,7 +31,7 @@ class DrafterKind:
         has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
         sets_own_length: whether it decides itself how many tokens to propose if gamma is automatic.
         benched: whether `draftlight bench` measures it by default.
-        members: for a drafter that chooses among others in each round, the names of those.
+        members: for a drafter that chooses among others in each round, the names of those. Of heads, it has the first that fits.
         follows_text: whether q at a position depends only on the text before it, and not on where its round began.
     """
 
@@ -64,11 +64,11 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             AUTO,
             "Auto",
-            "Uses in each round whichever gains most: n-gram copies, the trained head, a draft model, or nothing.",
+            "Uses in each round whichever gains most: n-gram copies, a head, a draft model, or nothing.",
             "",
             sets_own_length=True,
             benched=True,
-            members=(NGRAM, HEAD, SMALL_DRAFT),
+            members=(NGRAM, HEAD, MTP, SMALL_DRAFT),
         ),
         DrafterKind(
             NGRAM,
@@ -218,5 +218,8 @@ def default_drafter() -> str:
 def benched(target: str) -> tuple[str, ...]:
     """Returns the drafters that `draftlight bench` measures on a target by default, without a choice that has a single member."""
     fitting = {name: kind for name, kind in DRAFTERS.items() if kind.benched and may_fit(name, target)}
-    choices = {name: sum(may_fit(member, target) for member in kind.members) for name, kind in fitting.items()}
+    choices = {
+        name: sum(may_fit(member, target) and DRAFTERS[member].fits != "inside" for member in kind.members)
+        for name, kind in fitting.items()
+    }
     return tuple(name for name, kind in fitting.items() if not kind.members or choices[name] > 1)

@@ -32,6 +32,7 @@ from engine.values.drafter_kinds import (
     single_drafter,
 )
 from engine.values.errors import DraftlightError
+from tests.engine.mtp_files import write_promise, write_published
 from tests.engine.tiny_models import weights, write_gguf
 
 REPOSITORY = Path(__file__).parents[3]
@@ -85,6 +86,26 @@ def test_auto_has_the_members_that_fit(tmp_path: Path) -> None:
     other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
     alone = backend.drafter("auto", other, quiet)
     assert list(alone.drafter.members) == ["ngram"] and not alone.has_distribution
+
+
+def test_auto_has_the_head_in_the_targets_own_files(tmp_path: Path) -> None:
+    backend = MlxBackend()
+    own = backend.load(str(write_published(tmp_path / "own", "qwen3_5")), quiet)
+    assert list(backend.drafter("auto", own, quiet).drafter.members) == ["ngram", "mtp"]
+    converted = backend.load(str(write_promise(tmp_path / "converted", "qwen3_5")), quiet)
+    assert list(backend.drafter("auto", converted, quiet).drafter.members) == ["ngram"]
+
+
+def test_auto_does_without_a_head_that_cannot_be_used_and_says_why(tmp_path: Path) -> None:
+    """Chosen by name, the same head is refused."""
+    backend = MlxBackend()
+    damaged = write_published(tmp_path / "damaged", "qwen3_5", changes={"mtp.fc.weight": None})
+    target = backend.load(str(damaged), quiet)
+    loaded = backend.drafter("auto", target, quiet)
+    assert list(loaded.drafter.members) == ["ngram"]
+    assert "auto does without a head" in loaded.warning and "fc.weight" in loaded.warning
+    with pytest.raises(DraftlightError, match="fc.weight"):
+        backend.drafter("mtp", target, quiet)
 
 
 def test_auto_has_the_newest_head_that_was_trained_for_a_target_of_ones_own(
@@ -171,6 +192,8 @@ def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loa
     target = SimpleNamespace(name="Mamba", model=None)
     with pytest.raises(DraftlightError, match="No drafter can be used with Mamba: it cannot roll back"):
         MlxBackend().drafter(name, target, quiet)
+    alone = MlxBackend().drafter("auto", target, quiet)
+    assert alone.drafter is None and "Mamba: it cannot roll back" in alone.warning
 
 
 # Each fact in one place
