@@ -1,6 +1,8 @@
 """Measures the cost of rounds on this machine, one round at a time, so that a request waits for at most one round. Before that it
 checks whether the models read trees (`engine.target.tree_pass`), which takes about 15 passes.
 
+Also measures, when a published head is first used with a target, how fast the target answers with each number of proposals.
+
 Rounds are decoded like those of an answer. Each length is measured a few times, and the mean of the faster half counts: other
 programs can only make a round slower, and the single fastest one may have run at a higher clock rate.
 """
@@ -19,12 +21,14 @@ from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.costs import MOST_ROWS, MachineCosts
 from engine.decode.tree_reason import target_tree_reason
+from engine.drafters.alignment import fixed_question
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import chunk_size
 from engine.types import MAX_GAMMA, DecodingOptions, Round
+from engine.values.wording import amount, listed
 
 ROWS = tuple(range(1, MOST_ROWS + 1))
 """Numbers of rows to measure: all, because the time of matrix products grows in steps, on some machines higher ones for odd
@@ -113,6 +117,50 @@ def _measure_steps(
         few, many = GAMMAS
         first = _mean_of_faster_half(seen[few])
         costs.steps[drafter.name] = (first, max(0.0, (_mean_of_faster_half(seen[many]) - first) / (many - few)))
+
+
+DEPTHS = (0, 1, 2, 3)
+"""Numbers of proposals in a round at which a published head is measured. On Apple GPUs the gain is at most at 3, often at 1."""
+DEPTH_TOKENS = 32
+"""Number of tokens written in each of the two runs at each of them."""
+
+
+def measure_depths(
+    target: LoadedModel, drafter: Drafter, proceed: Callable[[float], None], clock: Clock | None = None
+) -> tuple[float, ...]:
+    """Returns the tokens a second with at most each of `DEPTHS` proposals in a round.
+
+    The target answers a fixed question with the default rule and temperature. Each depth is measured twice, in the order 0, 1, 2,
+    3, 3, 2, 1, 0, so that a machine that grows slower or faster favours none.
+
+    Args:
+        drafter: one that is not in use.
+        proceed: called before each run with the share that is done; may raise to interrupt.
+    """
+    prompt, seen = fixed_question(target), defaultdict[int, list[Round]](list)
+    for turn, depth in enumerate((*DEPTHS, *reversed(DEPTHS))):
+        proceed(turn / (2 * len(DEPTHS)))
+        options = OPTIONS.replace(gamma=max(depth, 1), max_tokens=DEPTH_TOKENS)
+        asked = DecodeContext(target.model, prompt, drafter if depth else None, options, eos_ids=(), clock=clock or Clock())
+        with contextlib.closing(DecodeLoop(asked).rounds()) as rounds:
+            next(rounds)  # it has one-time costs
+            seen[depth] += rounds
+    mx.clear_cache()
+    return tuple(
+        1000 * sum(len(each.emitted) for each in seen[depth]) / sum(each.milliseconds.total for each in seen[depth])
+        for depth in DEPTHS
+    )
+
+
+def depth_words(speeds: Sequence[float]) -> str:
+    """Returns the result of `measure_depths` as a sentence for the user."""
+    best = speeds.index(max(speeds))
+    others = listed([f"{speed:.1f} (at most {depth})" for depth, speed in enumerate(speeds) if depth])
+    verdict = f"it drafts at most {amount(best, 'token')} a round at first" if best else "it pauses at first, and is tried later"
+    return (
+        f"Tokens per second, measured on {2 * DEPTH_TOKENS} tokens each: {speeds[0]:.1f} (no proposals in a round), {others}; "
+        f"so with gamma auto {verdict}."
+    )
 
 
 def _mean_of_faster_half(times: Sequence[float]) -> float:

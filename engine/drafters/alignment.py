@@ -103,15 +103,20 @@ def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence
     )
 
 
+def fixed_question(target: LoadedModel) -> list[int]:
+    """Returns the tokens of the same question for every target, in its template if it has one."""
+    if target.tokenizer is None:
+        return [1, 2, 3]
+    try:
+        return list(target.tokenizer.apply_chat_template([{"role": "user", "content": _QUESTION}]))
+    except Exception:  # no template, or one that refuses: the question alone works as well
+        return list(target.tokenizer.encode(_QUESTION))
+
+
 def written_by(target: LoadedModel, count: int = WRITTEN) -> tuple[list[int], int]:
     """Returns a text whose last `count` tokens the target has written greedily, after a question in its template if it has one,
     and the index of the last token before them."""
-    tokens = [1, 2, 3]
-    if target.tokenizer is not None:
-        try:
-            tokens = list(target.tokenizer.apply_chat_template([{"role": "user", "content": _QUESTION}]))
-        except Exception:  # no template, or one that refuses: the question alone works as well
-            tokens = list(target.tokenizer.encode(_QUESTION))
+    tokens = fixed_question(target)
     first, cache = len(tokens) - 1, make_prompt_cache(target.model)
     read_prompt(target.model, cache, tokens[:-1], always)
     for _ in range(count):

@@ -25,8 +25,10 @@ from engine.serving.model_slots import Closing
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 from engine.values.drafter_kinds import (
     DRAFTERS,
+    EAGLE_FOLDER,
     HEAD,
     MTP,
+    MTP_FOLDER,
     NO_DRAFTER,
     SMALL_DRAFT,
     DrafterKind,
@@ -143,7 +145,8 @@ class MlxBackend:
                     self._draft_models[name] = known
             return known
 
-        return self._noted(builder(kind)(name, target, load), target)
+        made = self._noted(builder(kind)(name, target, load), target)
+        return self._measured(made, target, progress) if kind.name in (MTP, MTP_FOLDER, EAGLE_FOLDER) else made
 
     def _noted(self, made: LoadedDrafter, target: LoadedModel) -> LoadedDrafter:
         """Returns the drafter, compiled and resident. Measurements of a different model under its name are discarded."""
@@ -153,6 +156,19 @@ class MlxBackend:
         if made.sha256 is not None:
             self._costs_of(target).invalidate_if_changed(made.name, made.sha256)
         return made
+
+    def _measured(self, made: LoadedDrafter, target: LoadedModel, progress: ReportStep) -> LoadedDrafter:
+        """Returns a published head; on its first use with this target on this machine, its speeds are measured and reported."""
+        costs = self._costs_of(target)
+        drafter = made.renewed()
+        if drafter is None or made.name in costs.depths:
+            return made
+        from engine.decode.measuring import depth_words, measure_depths
+
+        speeds = measure_depths(target, drafter, lambda share: progress("measuring the head", share))
+        costs.depths[made.name] = speeds
+        self._stored_costs.save()
+        return replace(made, warning=" ".join(filter(None, (made.warning, depth_words(speeds)))))
 
     def _kind_of(self, name: str) -> DrafterKind:
         if name in DRAFTERS:

@@ -61,17 +61,19 @@ class _Candidate:
     Attributes:
         is_blind: whether rounds are planned by its acceptance rate alone, unless it has found copies.
         width: maximum number of children of a node of its trees; 1 if it drafts chains.
+        first_sampled: maximum number of tokens that it may sample before the first verdict.
     """
 
     def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost, width: int = 1) -> None:
         self.known, self.acceptance, self.cost, self.width = known, acceptance, cost, width
+        self.first_sampled = FIRST_SAMPLED
         self.is_blind = known.samples or not known.copies
         self.back_off = _BackOff(0, FIRST_PAUSE)
 
     @property
     def most_sampled(self) -> int:
         """Maximum number of tokens that it may sample in a round."""
-        return MOST_SAMPLED if self.acceptance.has_verdicts else FIRST_SAMPLED
+        return MOST_SAMPLED if self.acceptance.has_verdicts else self.first_sampled
 
     @property
     def most_nodes(self) -> int:
@@ -162,7 +164,15 @@ class AdaptivePolicy:
             )
             for name, known in drafters.items()
         }
-        ranked = sorted(self._blind, key=lambda name: -self._speed(name))
+        losing = []
+        for name, candidate in self._drafters.items():
+            # Until answers have shown more, what was measured when the drafter was first used decides.
+            depth = None if candidate.acceptance.has_verdicts else costs.depth(name)
+            candidate.first_sampled = depth or FIRST_SAMPLED
+            if depth == 0 and self._fixed is None:
+                candidate.back_off.wait = FIRST_PAUSE
+                losing.append(name)
+        ranked = sorted((name for name in self._blind if name not in losing), key=lambda name: -self._speed(name))
         self._current = next(iter(ranked), None)
         for place, name in enumerate(ranked):
             self._drafters[name].back_off.wait = FIRST_TRY * place

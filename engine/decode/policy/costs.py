@@ -36,23 +36,31 @@ class MachineCosts:
         steps: milliseconds of the first proposal in a round and of each further one, by name of a drafter that samples.
         alphas: acceptance rate of sampled proposals in earlier answers, by drafter name and temperature.
         models: SHA-256 of the model of each drafter, by name; missing in older files.
+        depths: tokens a second with 0, 1, 2, ... proposals in a round, by name of a published head, as measured on first use.
     """
 
     rows: dict[int, float] = field(default_factory=dict)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     alphas: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
+    depths: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def invalidate_if_changed(self, drafter: str, sha256: str) -> None:
         """Records the model of a drafter, and drops the drafter's figures if it was another one, as when a file was replaced."""
         if self.models.get(drafter, sha256) != sha256:
             self.steps.pop(drafter, None)
+            self.depths.pop(drafter, None)
             self.alphas = {name: alpha for name, alpha in self.alphas.items() if _drafter_of(name) != drafter}
         self.models[drafter] = sha256
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
         """Returns the acceptance rate of a drafter at a temperature; None if unknown."""
         return self.alphas.get(_at(drafter, temperature))
+
+    def depth(self, drafter: str) -> int | None:
+        """Returns the number of proposals in a round that was fastest on first use, 0 if that was none; None if not measured."""
+        speeds = self.depths.get(drafter)
+        return speeds.index(max(speeds)) if speeds else None
 
     def mean_alpha(self, drafter: str) -> float | None:
         """Returns a drafter's mean acceptance rate over all temperatures with a known rate; None if there is none."""
@@ -144,10 +152,11 @@ class StoredCosts:
                 "steps": costs.steps,
                 "alphas": costs.alphas,
                 "models": costs.models,
+                "depths": costs.depths,
                 "version": VERSION,
             }
             for key, costs in newest
-            if costs.rows or costs.alphas
+            if costs.rows or costs.alphas or costs.depths
         }
         try:
             write_whole(self._path, json.dumps(table, indent=1) + "\n", durable=False)
@@ -170,8 +179,9 @@ def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
     models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}
+    depths = {str(name): tuple(map(float, speeds)) for name, speeds in entry.get("depths", {}).items()}
     if not all(0 <= alpha <= 1 for alpha in alphas.values()):
         raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, depths)

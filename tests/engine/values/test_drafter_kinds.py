@@ -96,6 +96,25 @@ def test_auto_has_the_head_in_the_targets_own_files(tmp_path: Path) -> None:
     assert list(backend.drafter("auto", converted, quiet).drafter.members) == ["ngram"]
 
 
+def test_a_heads_speeds_are_measured_once_and_told(home: Path, tmp_path: Path) -> None:
+    folder = str(write_published(tmp_path / "own", "qwen3_5"))
+
+    def loaded() -> tuple[MlxBackend, str, MachineCosts]:
+        backend = MlxBackend()
+        target = backend.load(folder, quiet)
+        warning = backend.drafter("mtp", target, quiet).warning
+        return backend, warning, backend._costs_of(target)
+
+    _, told, costs = loaded()
+    speeds = costs.depths["mtp"]
+    assert len(speeds) == 4 and all(speed > 0 for speed in speeds)
+    assert f"{speeds[0]:.1f} tokens per second without proposals, {speeds[1]:.1f} with at most 1, " in told
+    _, told, costs = loaded()
+    assert "per second" not in told and costs.depths["mtp"] == speeds
+    costs.invalidate_if_changed("mtp", "another file")
+    assert not costs.depths
+
+
 def test_auto_does_without_a_head_that_cannot_be_used_and_says_why(tmp_path: Path) -> None:
     """Chosen by name, the same head is refused."""
     backend = MlxBackend()
@@ -104,7 +123,7 @@ def test_auto_does_without_a_head_that_cannot_be_used_and_says_why(tmp_path: Pat
     loaded = backend.drafter("auto", target, quiet)
     assert list(loaded.drafter.members) == ["ngram"]
     assert "auto does without a head" in loaded.warning and "fc.weight" in loaded.warning
-    with pytest.raises(DraftlightError, match="fc.weight"):
+    with pytest.raises(DraftlightError, match=r"fc\.weight"):
         backend.drafter("mtp", target, quiet)
 
 
