@@ -32,7 +32,7 @@ from engine.files.memory import available_memory
 from engine.values.errors import DraftlightError
 from engine.values.wording import size
 
-IDLE_NOTE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
+IDLE_NOTE = "Draft models and heads that are known to fit, from a list on this machine. What you type above is sent to the Hub."
 DOWNLOAD_ONLINE, NETWORK_NOTE = (
     "Download… (needs the network)",
     "Needs the network: asks the Hugging Face Hub what can be downloaded of it.",

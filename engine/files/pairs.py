@@ -1,4 +1,4 @@
-"""The catalogue of draft models that are known to fit targets, with sources: `assets/drafters/pairs.json`.
+"""The catalogue of draft models and published heads that are known to fit targets, with sources: `assets/drafters/pairs.json`.
 
 It identifies models by name, so it can only suggest. When both models are loaded, `engine.models.pair_check` compares their
 vocabularies entry by entry. No MLX.
@@ -20,13 +20,15 @@ CATALOGUE = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "pairs
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A draft model for a kind of target.
+    """A draft model or head for a kind of target.
 
     Attributes:
         targets, drafters: regular expressions for names in the form of `plain`.
         drafts_for: display name of the targets. title: display name of the draft model.
-        repository: of the draft model on the Hub. measured: a sentence about published measurements and their author, or empty.
+        repository: of the draft model on the Hub; empty if its source does not name it in full, so that it is only recognised
+            on this machine. measured: a sentence about published measurements and their author, or empty.
         source: reference for the pair.
+        kind: "model", or "mtp" or "eagle3" for a folder that holds only such a head.
     """
 
     targets: str
@@ -36,6 +38,7 @@ class Pair:
     repository: str
     measured: str
     source: str
+    kind: str = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ class Recommended:
 
 
 def recommended() -> tuple[Recommended, ...]:
-    """Returns each draft model of the catalogue once, in the catalogue's order, without asking the Hub."""
+    """Returns each downloadable drafter of the catalogue once, in the catalogue's order, without asking the Hub."""
     by_repository: dict[str, list[Pair]] = {}
-    for pair in catalogue():
+    for pair in filter(lambda pair: pair.repository, catalogue()):
         by_repository.setdefault(pair.repository, []).append(pair)
     return tuple(
         Recommended(
@@ -80,7 +83,7 @@ def recommended() -> tuple[Recommended, ...]:
             pairs[0].title,
             tuple(pair.drafts_for for pair in pairs),
             tuple(pair.measured for pair in pairs if pair.measured),
-            _weights(name),
+            _weights(name) if pairs[0].kind == "model" else None,
         )
         for name, pairs in by_repository.items()
     )
@@ -113,8 +116,21 @@ def suggestions(target: LibraryModel, models: Iterable[LibraryModel]) -> list[Su
         (model for model in models if not model.problem and model.target != target.target), key=lambda other: other.size
     )
     matching = [
-        Suggestion(pair, next((model for model in usable if re.search(pair.drafters, plain(model.name))), None))
+        Suggestion(
+            pair,
+            next(
+                (
+                    model
+                    for model in usable
+                    if model.only_drafts == (pair.kind != "model") and re.search(pair.drafters, plain(model.name))
+                ),
+                None,
+            ),
+        )
         for pair in catalogue()
         if re.search(pair.targets, name)
     ]
-    return sorted(matching, key=lambda suggestion: suggestion.local_model is None)
+    return sorted(
+        (found for found in matching if found.local_model is not None or found.pair.repository),
+        key=lambda found: found.local_model is None,
+    )

@@ -12,8 +12,10 @@ from typing import Any
 from engine.files import library, ollama
 from engine.files.foreign import object_in, table
 from engine.files.gguf_header import read_header
+from engine.files.library import LibraryModel
 from engine.files.model_folder import CONFIG, read_json
 from engine.files.mtp_files import head_of
+from engine.files.pairs import suggestions
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
 from engine.models.configuration import read_configuration
@@ -86,14 +88,24 @@ def _vocabulary_verdict(target: LoadedModel, name: str, tokens: Tokenizer) -> tu
 
 
 def published_heads(target: LoadedModel) -> list[str]:
-    """Returns the drafters that are published heads for a target: its own MTP head, if its files have one."""
+    """Returns the drafters that are published heads for a target: its own MTP head, if its files have one, and folders on this
+    machine that the catalogue of pairs knows."""
+    models = library.find(map(Path, library.added_folders()))
+    own = next(
+        (model for model in models if Path(model.target) == Path(target.path)), LibraryModel(target.name, target.path, "", 0)
+    )
+    paired = [found.local_model for found in suggestions(own, models) if found.pair.kind != "model"]
+    return [MTP] * _has_own_head(target) + [model.target for model in paired if model is not None]
+
+
+def _has_own_head(target: LoadedModel) -> bool:
     if not target.weight_files or target.weight_files[0].suffix != ".safetensors":
-        return []
+        return False
     folder = target.weight_files[0].parent
     try:
-        return [MTP] if head_of(folder, object_in(folder / CONFIG)) is not None else []
+        return head_of(folder, object_in(folder / CONFIG)) is not None
     except DraftlightError:  # the file is damaged, which loading it reports
-        return [MTP]
+        return True
 
 
 def trained_head(target_sha256: str) -> Path | None:

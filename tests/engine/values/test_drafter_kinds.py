@@ -32,7 +32,7 @@ from engine.values.drafter_kinds import (
     single_drafter,
 )
 from engine.values.errors import DraftlightError
-from tests.engine.mtp_files import write_promise, write_published
+from tests.engine.mtp_files import write_drafter, write_promise, write_published
 from tests.engine.tiny_models import weights, write_gguf
 
 REPOSITORY = Path(__file__).parents[3]
@@ -94,6 +94,16 @@ def test_auto_has_the_head_in_the_targets_own_files(tmp_path: Path) -> None:
     assert list(backend.drafter("auto", own, quiet).drafter.members) == ["ngram", "mtp"]
     converted = backend.load(str(write_promise(tmp_path / "converted", "qwen3_5")), quiet)
     assert list(backend.drafter("auto", converted, quiet).drafter.members) == ["ngram"]
+
+
+def test_auto_has_a_head_that_the_catalogue_pairs_with_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = MlxBackend()
+    target = backend.load(str(write_promise(tmp_path / "Qwen3.6-27B-4bit", "qwen3_5")), quiet)
+    head = str(write_drafter(tmp_path / "Qwen3.6-27B-MTP-4bit", "qwen3_5"))
+    other = str(write_drafter(tmp_path / "Qwen3.5-4B-MTP-4bit", "qwen3_5"))
+    here = [LibraryModel(Path(path).name, path, "here", 1, only_drafts=path != target.path) for path in (target.path, other, head)]
+    monkeypatch.setattr(library, "find", lambda *_: here)
+    assert list(backend.drafter("auto", target, quiet).drafter.members) == ["ngram", head]
 
 
 def test_a_heads_speeds_are_measured_once_and_told(home: Path, tmp_path: Path) -> None:
