@@ -36,6 +36,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
             model.architecture,
             "" if model.context is None else f"{model.context:,}",
             model.remembers,
+            model.head,
             "" if model.need is None else f"{size(model.need)}{'!' if free is not None and model.need > free else ''}",
             model.source,
             model.problem or model.target,
@@ -43,7 +44,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
         for model in models
     ]
     if rows:
-        titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
+        titles = ("model", "size", "weights", "architecture", "context", "keeps", "MTP head", "memory", "found in", "--target")
         print(*align([titles, *rows]), sep="\n")
         if free is not None and any(model.need is not None and model.need > free for model in models):
             print(f"! needs more memory than the {size(free)} that are free")

@@ -20,6 +20,9 @@ ATTENTION_KINDS = {
 }
 
 
+HEADS = {"yes": "MTP head", "missing": "MTP head missing", "no": "", "": ""}
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One row.
@@ -74,6 +77,7 @@ def model_entry(model: LibraryModel, free: int | None, target: str, drafter: str
         model.architecture,
         context,
         ATTENTION_KINDS[model.remembers],
+        HEADS[model.head],
         memory,
         model.source,
     )

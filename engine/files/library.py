@@ -38,14 +38,14 @@ from engine.files.model_folder import (
     require_usable,
     weights_of,
 )
-from engine.files.mtp_files import head_words
+from engine.files.mtp_files import MISSING, NONE, PRESENT, SIDECARS, head_words
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.whole_file import NotWritten, write_whole
 from engine.machine.mlx_import import device_kind
 from engine.values.drafter_kinds import type_stated
 from engine.values.errors import DraftlightError
 
-_VERSION = 5
+_VERSION = 6
 _LEVELS = 4
 """Maximum depth of subfolders that are searched."""
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -108,7 +108,7 @@ class LibraryModel:
         problem: reason why it cannot be used; empty if none is known.
         form: "GGUF", "safetensors", or "drafter" if `only_drafts`.
         only_drafts: whether it is a drafter, which cannot be a target.
-        heads: what its files have of an MTP head, as a sentence; empty if nothing, and if config.json promises nothing.
+        heads: what its files have of an MTP head, as a sentence; empty for drafters and GGUF files.
     """
 
     name: str
@@ -124,6 +124,11 @@ class LibraryModel:
     form: str = ""
     only_drafts: bool = False
     heads: str = ""
+
+    @property
+    def head(self) -> str:
+        """`heads` in a word: "yes", "missing" if config.json promises one, or "no"; empty if that is unknown."""
+        return "yes" if self.heads.startswith(PRESENT) else {MISSING: "missing", NONE: "no"}.get(self.heads, "")
 
 
 def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
@@ -179,7 +184,8 @@ def _read_record() -> dict[str, dict[str, Any]]:
 def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
     """Returns sizes and modification times that change with the model, and the files with its weights."""
     files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob(WEIGHTS))
-    described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / CONFIG, *files]
+    beside = [path / name for name in SIDECARS if (path / name).is_file()]
+    described = list(dict.fromkeys((path, *files) if path.is_file() else (path / CONFIG, *files, *beside)))
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 

@@ -207,17 +207,20 @@ def is_head_folder(config: Mapping[str, Any]) -> bool:
 
 
 def head_words(folder: Path) -> str:
-    """Returns what a model folder has of an MTP head, as sentences; empty if it has none and promises none."""
+    """Returns what a model folder has of an MTP head, as sentences: that begin with `PRESENT`, or `MISSING` or `NONE`, or what is
+    wrong with the file."""
     config = object_in(folder / "config.json")
     try:
         head = head_of(folder, config)
     except DraftlightError as error:
         return str(error)
     if head is not None:
-        return f"It has an MTP head ({head.description}), which can draft for it."
-    return MISSING if promised(config) else ""
+        return f"{PRESENT} ({head.description}); the drafter auto uses it if its family is supported."
+    return MISSING if promised(config) else NONE
 
 
+PRESENT = "It has an MTP head"
+NONE = "It has no MTP head."
 MISSING = (
     "Its config.json promises an MTP head, and the files have none: most conversions drop it. Take the head from the original "
     "model (mlx_vlm.split_mtp writes a folder with it), or download the folder of this model whose name has “MTP” in it, and "

@@ -128,7 +128,7 @@ def suggestions(target: LibraryModel, models: Iterable[LibraryModel]) -> list[Su
             ),
         )
         for pair in catalogue()
-        if re.search(pair.targets, name)
+        if re.search(pair.targets, name) and not (pair.kind == "mtp" and target.head == "yes")
     ]
     return sorted(
         (found for found in matching if found.local_model is not None or found.pair.repository),

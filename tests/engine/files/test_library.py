@@ -10,10 +10,11 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from app.cli.models import show_models
 from engine.files import library, recommended_sampling
 from engine.models.loading import load
 from engine.values.errors import DraftlightError
-from tests.engine import gguf_files, tiny_models
+from tests.engine import eagle_files, gguf_files, mtp_files, tiny_models
 
 
 @pytest.fixture
@@ -218,3 +219,44 @@ def test_unknown_architecture_is_reported_without_mlx(home: Path) -> None:
     for architecture in ("llama", "mistral", "kimi_k2", "qwen3_next", "draftlight_head", "draftlight_block"):
         assert library.problem_of_architecture(architecture) == ""
     assert library.problem_of_architecture("unheard_of") == "mlx-lm has no architecture unheard_of."
+
+
+# Heads
+
+
+def test_three_states_of_a_head_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an original checkpoint, of mlx-lm's conversion, which drops the head, and of a model that never had one; a folder with a
+    head alone is a drafter."""
+    folder = tmp_path / "models"
+    mtp_files.write_published(folder / "original", "qwen3_5")
+    mtp_files.write_converted(folder / "converted", "qwen3_5")
+    shutil.rmtree(folder / "converted-published")
+    eagle_files.write_target(folder / "without")
+    mtp_files.write_drafter(folder / "alone", "qwen3_5")
+    eagle_files.write_head(folder / "eagle", "authors")
+    found = {model.name: model for model in library.find([folder]) if model.source == str(folder)}
+    assert {name: model.head for name, model in found.items()} == {
+        "original": "yes",
+        "converted": "missing",
+        "without": "no",
+        "alone": "",
+        "eagle": "",
+    }
+    assert "15 tensors, 1 layer" in found["original"].heads and "mlx_vlm.split_mtp" in found["converted"].heads
+    assert found["alone"].only_drafts and found["eagle"].only_drafts
+    show_models([folder])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {row[0]: row.count("missing") for row in rows if row[0] in found} == {name: name == "converted" for name in found}
+    for name in ("alone", "eagle"):
+        with pytest.raises(DraftlightError, match=r"contains only a drafter \((MTP|EAGLE-3) head\).* Choose it as the drafter"):
+            load(found[name].target)
+
+
+def test_a_head_that_is_put_beside_a_model_is_noticed(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    mtp_files.write_promise(folder / "tiny", "qwen3_5")
+    assert [model.head for model in library.find([folder]) if model.source == str(folder)] == ["missing"]
+    mtp_files.write_sidecar(folder / "other", "qwen3_5")
+    shutil.move(folder / "other" / "mtp.safetensors", folder / "tiny")
+    shutil.rmtree(folder / "other")
+    assert [model.head for model in library.find([folder]) if model.source == str(folder)] == ["yes"]

@@ -412,7 +412,7 @@ def test_only_tensors_of_heads_are_kept_from_mlx_lm(names: list[str], layers: in
 def test_the_list_of_models_says_what_there_is_of_a_head(tmp_path: Path) -> None:
     assert "an MTP head (15 tensors, 1 layer, 32 bit)" in head_words(write_published(tmp_path / "there", "qwen3_5"))
     assert "promises an MTP head" in head_words(write_promise(tmp_path / "promised", "qwen3_5"))
-    assert head_words(write_target(tmp_path / "none")) == ""
+    assert head_words(write_target(tmp_path / "none")) == "It has no MTP head."
 
 
 def test_a_head_of_another_architecture_is_refused(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:

@@ -101,7 +101,9 @@ def test_auto_has_a_head_that_the_catalogue_pairs_with_the_target(tmp_path: Path
     target = backend.load(str(write_promise(tmp_path / "Qwen3.6-27B-4bit", "qwen3_5")), quiet)
     head = str(write_drafter(tmp_path / "Qwen3.6-27B-MTP-4bit", "qwen3_5"))
     other = str(write_drafter(tmp_path / "Qwen3.5-4B-MTP-4bit", "qwen3_5"))
-    here = [LibraryModel(Path(path).name, path, "here", 1, only_drafts=path != target.path) for path in (target.path, other, head)]
+    here = [
+        LibraryModel(Path(path).name, path, "here", 1, only_drafts=path != target.path) for path in (target.path, other, head)
+    ]
     monkeypatch.setattr(library, "find", lambda *_: here)
     assert list(backend.drafter("auto", target, quiet).drafter.members) == ["ngram", head]
 
