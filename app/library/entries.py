@@ -100,7 +100,7 @@ def about_model(model: LibraryModel, free: int | None) -> str:
 def about_pairs(model: LibraryModel, suggestions: list[Suggestion]) -> str:
     """Describes the drafters for a model in sentences."""
     if model.only_drafts:
-        return "It was made only for drafting and cannot answer by itself."
+        return "It was made only for drafting and cannot answer by itself. Choose it as the drafter of the model that it fits."
     ngram_note = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
     if model.heads:
         ngram_note = f"{ngram_note} {model.heads}"
