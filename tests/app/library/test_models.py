@@ -520,7 +520,7 @@ def test_known_draft_models_are_listed_without_a_network_and_looked_up_when_aske
         for row in range(page.list.entries.rowCount())
     }
     assert list(rows) == [model.repository for model in recommended()]
-    assert {pair.repository for pair in catalogue()} == set(rows), "each of the catalogue once"
+    assert {pair.repository for pair in catalogue() if pair.repository} == set(rows), "each of the catalogue once"
     assert rows[here].mark == "On this machine"
     assert "drafts for Qwen3 4B, 8B, 14B and 32B" in rows[here].facts and "about 338 MB of weights" in rows[here].facts
     assert "more than is free" not in rows[here].facts
