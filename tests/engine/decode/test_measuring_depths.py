@@ -28,7 +28,7 @@ def test_every_depth_is_measured(tmp_path: Path) -> None:
 
 def test_the_numbers_are_told_in_a_sentence() -> None:
     told = depth_words((30.0, 41.24, 44.0, 39.96))
-    assert "30.0 without proposals, 41.2 with at most 1, 44.0 with at most 2 and 40.0 with at most 3" in told
+    assert "30.0 (no proposals in a round), 41.2 (at most 1), 44.0 (at most 2) and 40.0 (at most 3);" in told
     assert "it drafts at most 2 tokens a round at first" in told
     assert "it pauses at first" in depth_words((30.0, 29.0))
 

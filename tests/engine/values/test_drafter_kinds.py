@@ -120,7 +120,7 @@ def test_a_heads_speeds_are_measured_once_and_told(home: Path, tmp_path: Path) -
     _, told, costs = loaded()
     speeds = costs.depths["mtp"]
     assert len(speeds) == 4 and all(speed > 0 for speed in speeds)
-    assert f"{speeds[0]:.1f} without proposals, {speeds[1]:.1f} with at most 1, " in told
+    assert f"{speeds[0]:.1f} (no proposals in a round), {speeds[1]:.1f} (at most 1), " in told
     _, told, costs = loaded()
     assert "per second" not in told.lower() and costs.depths["mtp"] == speeds
     costs.invalidate_if_changed("mtp", "another file")
