@@ -23,6 +23,8 @@ from engine.runtime.worker import Engine
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 LOAD_SECONDS, ANSWER_SECONDS = 300.0, 300.0
 HARMLESS_WARNINGS = "This plugin does not support"
+COMPARED = (("with-without", "compare"), ("chain-tree", "trees"))
+"""Presets of comparisons that are drawn, with the names of their pictures."""
 
 
 def run(screenshots: Path | None) -> int:
@@ -96,20 +98,20 @@ def _check_states(application: QApplication, window: Window, screenshots: Path |
         return banner_text()
     window.panel.refresh()
     painted.append(draw_state("finished"))
-    if screenshots is not None and not _compare(window, draw_state):
+    if screenshots is not None and not all(_compare(window, draw_state, *shown) for shown in COMPARED):
         return "The comparison never finished."
     return "" if all(painted) else "The window drew nothing."
 
 
-def _compare(window: Window, draw_state: Callable[[str], bool]) -> bool:
-    """Runs a comparison; returns whether it finished."""
-    window.pages.open_compare("with-without")
+def _compare(window: Window, draw_state: Callable[[str], bool], preset: str, name: str) -> bool:
+    """Runs the comparison of a preset and draws it; returns whether it finished."""
+    window.pages.open_compare(preset)
     view = window.pages.compare
     assert view is not None
     view.start()
     if not _wait(lambda: not view.running, ANSWER_SECONDS):
         return False
-    draw_state("compare")
+    draw_state(name)
     for trace in view.comparison.traces if view.comparison is not None else ():
         with contextlib.suppress(OSError):
             Path(trace).unlink()

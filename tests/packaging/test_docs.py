@@ -68,7 +68,7 @@ def test_every_page_is_in_the_contents() -> None:
     assert {path.stem for path in PAGES} - {"index"} | {name.lower() for name in docs.ROOT_PAGES} == listed
 
 
-STATES = {"compare", "finished", "first-start", "loading", "mid-answer"}
+STATES = {"compare", "finished", "first-start", "loading", "mid-answer", "trees"}
 
 
 def test_pictures_are_those_of_the_self_test_and_the_charts() -> None:

@@ -102,7 +102,7 @@ def test_the_self_test_paints_the_main_states(
     monkeypatch.setattr(app.cli.self_test_window, "Engine", lambda: TurnsEngine(rounds=story_rounds(STORY * 4)))
     assert app.cli.self_test_window.run(tmp_path / "pictures") == 0
     names = sorted(path.stem for path in (tmp_path / "pictures").iterdir())
-    states = ("compare", "finished", "first-start", "loading", "mid-answer")
+    states = ("compare", "finished", "first-start", "loading", "mid-answer", "trees")
     assert names == [f"{state}-{theme}" for state in states for theme in ("dark", "light")]
     assert "first paint after" in capsys.readouterr().out
 
