@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.compare.comparison import LETTERS, Comparison, Kind, Setup
 from app.look.wording import RULE_TITLES
-from engine.lens.rule_comparison import BLOCK, MIN_ROUNDS, Interval, PairedAcceptance, paired_acceptance, share
+from engine.lens.rule_comparison import BLOCK, MIN_ROUNDS, Interval, PairedAcceptance, paired_acceptance
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, ExpectedRule, Rule
 from engine.values.wording import amount
 
@@ -106,11 +106,11 @@ def acceptance_figure(rule: Rule, paired: PairedAcceptance | None) -> RuleFigure
         return RuleFigure("–", "accepted of the same proposals")
     if paired.has_too_few_blocks:
         return RuleFigure("–", f"accepted: collecting data, {paired.blocks * BLOCK} of {MIN_ROUNDS * BLOCK} tokens")
-    value = f"{share(paired.expected[rule])} accepted"
+    value = f"{paired.expected[rule]:.1%} accepted"
     gap = paired.differences.get(rule)
     if gap is None:
-        return RuleFigure(value, f"of the same {amount(paired.positions, 'proposal')}, expected")
-    return RuleFigure(value, f"same proposals: {_points(gap)}")
+        return RuleFigure(value, f"expected of {amount(paired.positions, 'proposal')}")
+    return RuleFigure(value, f"of the same proposals: {_points(gap)}")
 
 
 def _points(gap: Interval) -> str:
@@ -135,7 +135,7 @@ def drawing_words(setup: Setup) -> str:
         return ""
     if setup.columns[0].temperature == 0:
         return "At temperature 0 nothing is drawn: both rules give the target's most likely text, whichever drafter proposes."
-    both = "Both rules draw from the target's distribution"
+    both = "Neither rule changes the quality of the answers: both draw from the target's distribution"
     fixed = [RULE_TITLES[rule] for rule in rules if rule in INVARIANT_RULES]
     free = [RULE_TITLES[rule] for rule in rules if rule not in INVARIANT_RULES]
     if not free:

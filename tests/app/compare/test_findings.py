@@ -115,8 +115,8 @@ def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> Non
         "At the same positions, Rejection is expected to accept 6.1 points more than Gumbel (95% interval 6.1 to 6.1)."
     )
     gumbel, rejection = (finding.figures[1] for finding in rule_findings(comparison))
-    assert gumbel == RuleFigure("50% accepted", "of the same 96 proposals, expected")
-    assert rejection == RuleFigure("56% accepted", "same proposals: +6.1 points (95%: 6.1 to 6.1)")
+    assert gumbel == RuleFigure("50.0% accepted", "expected of 96 proposals")
+    assert rejection == RuleFigure("56.1% accepted", "of the same proposals: +6.1 points (95%: 6.1 to 6.1)")
 
 
 def test_speed_is_that_of_all_answers_under_a_rule() -> None:

@@ -815,7 +815,7 @@ def test_the_demonstration_opens_with_a_recorded_result_where_the_texts_diverge(
     assert (gumbel[0], rejection[0]) == ("Same text", "Different text")
     assert all("accepted" in field[1] and "tokens/s" in field[2] for field in (gumbel, rejection))
     assert re.fullmatch(
-        r"same proposals: \+\d\.\d points \(95%: \d\.\d to \d\.\d\)", view.band.fields[1].figures[1].caption.text()
+        r"of the same proposals: \+\d\.\d points \(95%: \d\.\d to \d\.\d\)", view.band.fields[1].figures[1].caption.text()
     )
     said = view.difference.words.accessibleDescription()
     assert said.startswith("Gumbel kept the text when the drafter changed; Rejection did not.")
