@@ -81,7 +81,7 @@ def measure(
     If it is not resumed, results so far are kept: `costs` is changed after each part.
     """
     if drafter is not None and not drafter.tree_reason():
-        target_tree_reason(target, None)  # else the first answer would wait for it
+        target_tree_reason(target.model, None)  # else the first answer would wait for it
         yield
     if chunk_size(target.model) < SMALLEST_CHUNK:
         return

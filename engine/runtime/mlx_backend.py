@@ -21,8 +21,9 @@ from engine.files.model_folder import CONFIG
 from engine.files.paths import data_folder
 from engine.machine import garbage
 from engine.machine.mlx_import import require_device
+from engine.machine.provenance import versions
 from engine.serving.model_slots import Closing
-from engine.types import DecodingOptions, Numerics, ProveRequest, Round
+from engine.types import KV_BITS, DecodingOptions, Numerics, ProveRequest, Round
 from engine.values.drafter_kinds import (
     DRAFTERS,
     EAGLE_FOLDER,
@@ -251,24 +252,40 @@ class MlxBackend:
                 del outcome  # frees the round's arrays
         finally:  # also record the costs of an answer that was interrupted
             costs.follow(seen, context.options.temperature)
+            self._record_tree_checks()
 
     def measure(self, target: LoadedModel, drafter: Drafter | None) -> Generator[None, None, None]:
         """As in `Backend`, by `engine.decode.measuring`, imported at first use. The results are saved permanently."""
         from engine.decode.measuring import measure
 
         costs = self._costs_of(target)
-        known = len(costs.rows), len(costs.steps)
+        known = len(costs.rows), len(costs.steps), len(costs.trees)
         try:
             yield from measure(target, drafter, costs)
         finally:
-            if (len(costs.rows), len(costs.steps)) != known:
+            self._record_tree_checks()
+            if (len(costs.rows), len(costs.steps), len(costs.trees)) != known:
                 self._stored_costs.save()
 
     def _costs_of(self, target: LoadedModel) -> MachineCosts:
         if self._costs[0] is not target:
+            from engine.target.tree_pass import TreeCheck, kept_checks
+
             key = f"{target.sha256} {self.numerics(target).logits} {self.device()}"
             self._costs = (target, self._stored_costs.of(key))
+            for bits, kind in _tree_kinds().items():
+                if (reason := self._costs[1].trees.get(kind)) is not None:
+                    kept_checks(target.model).setdefault(bits, TreeCheck(reason))
         return self._costs[1]
+
+    def _record_tree_checks(self) -> None:
+        """Records whether the target of the last answer or measurement reads trees, so that no later process checks it."""
+        from engine.target.tree_pass import kept_checks
+
+        target, costs = self._costs
+        if target is not None:
+            kept = kept_checks(target.model)
+            costs.trees |= {kind: kept[bits].reason for bits, kind in _tree_kinds().items() if bits in kept}
 
     def prove(
         self, target: LoadedModel, drafter: Drafter | None, request: ProveRequest, progress: Callable[[str, float], None]
@@ -380,3 +397,8 @@ class MlxBackend:
         self._mx.synchronize()
         self._mx.clear_cache()
         self._mx.clear_streams()
+
+
+def _tree_kinds() -> dict[int | None, str]:
+    """Returns the names under which checks of trees are stored, by bits of the keys and values."""
+    return {bits: f"mlx-lm {versions()['mlx-lm']}, {bits or 16} bits" for bits in (None, *KV_BITS)}

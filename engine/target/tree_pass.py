@@ -247,7 +247,14 @@ def _compared(model: Any, make_cache: Callable[[], PromptCache]) -> TreeCheck:
 
 def tree_check(model: Any, make_cache: Callable[[], PromptCache], kind: object) -> TreeCheck:
     """Returns the result of `check_trees`, which is kept with the model. `kind`: of the cache, such as its number of bits."""
-    kept: dict[object, TreeCheck] = model.__dict__.setdefault(_KEPT_AS, {})
+    kept = kept_checks(model)
     if kind not in kept:
         kept[kind] = check_trees(model, make_cache)
     return kept[kind]
+
+
+def kept_checks(model: Any) -> dict[object, TreeCheck]:
+    """Returns the results of `tree_check` for a model so far, by kind of cache. An entry that is added takes the place of a
+    check."""
+    kept: dict[object, TreeCheck] = model.__dict__.setdefault(_KEPT_AS, {})
+    return kept

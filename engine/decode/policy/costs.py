@@ -36,6 +36,7 @@ class MachineCosts:
         steps: milliseconds of the first proposal in a round and of each further one, by name of a drafter that samples.
         alphas: acceptance rate of sampled proposals in earlier answers, by drafter name and temperature.
         models: SHA-256 of the model of each drafter, by name; missing in older files.
+        trees: why the target cannot read trees, empty if it can, by version of mlx-lm and bits of its keys and values.
         depths: tokens a second with 0, 1, 2, ... proposals in a round, by name of a published head, as measured on first use.
     """
 
@@ -44,6 +45,7 @@ class MachineCosts:
     alphas: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     depths: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    trees: dict[str, str] = field(default_factory=dict)
 
     def invalidate_if_changed(self, drafter: str, sha256: str) -> None:
         """Records the model of a drafter, and drops the drafter's figures if it was another one, as when a file was replaced."""
@@ -153,10 +155,11 @@ class StoredCosts:
                 "alphas": costs.alphas,
                 "models": costs.models,
                 "depths": costs.depths,
+                "trees": costs.trees,
                 "version": VERSION,
             }
             for key, costs in newest
-            if costs.rows or costs.alphas or costs.depths
+            if costs.rows or costs.alphas or costs.depths or costs.trees
         }
         try:
             write_whole(self._path, json.dumps(table, indent=1) + "\n", durable=False)
@@ -180,8 +183,9 @@ def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
     models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}
     depths = {str(name): tuple(map(float, speeds)) for name, speeds in entry.get("depths", {}).items()}
+    trees = {str(kind): str(reason) for kind, reason in entry.get("trees", {}).items()}
     if not all(0 <= alpha <= 1 for alpha in alphas.values()):
         raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, depths)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, depths, trees)
