@@ -137,11 +137,13 @@ def test_imported_chats_with_markup_are_listed_and_shown(qtbot: QtBot, open_wind
         for row in range(window.sidebar.list.model().rowCount())
     ]
     assert index.isValid() and any("&lt;img" in tip for tip in tips) and not any("<img" in tip for tip in tips)
+
+    def said() -> list[str]:
+        return [label.text() for label in window.panel.findChildren(QLabel) if label.isVisible()]
+
     for page in ("charts", "rules"):
         window.open_page(page)
-        settle()
-        said = [label.text() for label in window.panel.findChildren(QLabel) if label.isVisible()]
-        assert "This answer was imported without its rounds." in said, page
+        qtbot.waitUntil(lambda: "This answer was imported without its rounds." in said())
     window.show_tour()
     window.pages.toggle()
     assert not window.tour.isVisible(), "what it points at is not in the comparison"
