@@ -254,7 +254,7 @@ def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("name", ["rich", *HOSTILE])
 def test_markdown_keeps_every_letter_and_grows_to_the_same_lines(qtbot: QtBot, name: str) -> None:
-    shown_pieces = pieces(RICH if name == "rich" else HOSTILE[name])[:1500]
+    shown_pieces = pieces(RICH if name == "rich" else HOSTILE[name])[:500]
     together, grown_ = flow(markdown=True), flow(markdown=True)
     together.append(shown_pieces)
     for piece in shown_pieces:
