@@ -176,9 +176,17 @@ def plain_text(target: Any, prompt: list[int], wanted: DecodingOptions) -> list[
     return texts(list(decode(target, prompt, None, wanted.replace(budget=None))))
 
 
-@pytest.mark.parametrize(("budget", "width"), [(1, 2), (3, 2), (8, 8), (17, 3), (32, 4)])
-@pytest.mark.parametrize(("rule", "temperature"), [("gumbel", 0.8), ("match", 1.2), ("gumbel", 0.0), ("rejection", 0.0)])
-def test_no_budget_changes_the_text_of_a_seed(rule: str, temperature: float, budget: int, width: int) -> None:
+@pytest.mark.parametrize(
+    ("sampling", "size"),
+    crossed(
+        [("gumbel", 0.8), ("match", 1.2), ("gumbel", 0.0), ("rejection", 0.0)],
+        [(1, 2), (3, 2), (8, 8), (17, 3), (32, 4)],
+        together=1,
+        times=2,
+    ),
+)
+def test_no_budget_changes_the_text_of_a_seed(sampling: tuple[str, float], size: tuple[int, int]) -> None:
+    (rule, temperature), (budget, width) = sampling, size
     wanted = options(rule, temperature=temperature, budget=budget, width=width, gamma=6, max_tokens=30)
     prompt = PROMPT * 2
     found = list(decode(TARGET, prompt, DraftModel(DRAFT), wanted))
