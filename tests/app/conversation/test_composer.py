@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.crossings import crossed
 
 
 def test_a_click_beside_the_text_writes_in_the_field(qtbot: QtBot, open_window: Open) -> None:
@@ -68,8 +69,9 @@ def whole(widget: QWidget, window: QWidget) -> bool:
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("scale", [1.0, 1.4, 1.8])
-@pytest.mark.parametrize("text", ["", "One line", "\n".join("abcdefghijkl")])
+@pytest.mark.parametrize(
+    ("text", "scale"), crossed(["", "One line", "\n".join("abcdefghijkl")], [1.0, 1.4, 1.8], together=1), ids=repr
+)
 def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, text: str, scale: float) -> None:
     window, _ = open_window(text_scale=scale)
     window.resize(window.minimumSize())

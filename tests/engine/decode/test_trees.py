@@ -384,8 +384,7 @@ def test_rejection_records_a_coin_for_each_choice_that_was_tried() -> None:
     assert several > 10
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize(("rule", "temperature"), crossed(RULES, [0.0, 0.8], together=1))
 def test_a_device_records_what_numpy_records_and_waits_as_often_as_for_a_chain(rule: str, temperature: float) -> None:
     wanted = options(rule, temperature=temperature, budget=9, gamma=4, max_tokens=24, top_p=0.95, repetition_penalty=1.1)
     found = list(decode(TARGET, PROMPT * 2, DraftModel(DRAFT), wanted))

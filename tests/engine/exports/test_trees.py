@@ -19,6 +19,7 @@ from engine.rounds.metrics import counts, summarise
 from engine.rounds.trace import Trace
 from engine.types import DecodingOptions, Round, Rule
 from tests.app.fakes import story_rounds
+from tests.crossings import crossed
 from tests.traces import write_trace
 from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_rounds
 
@@ -29,8 +30,7 @@ def trace_of(folder: Path, rounds: tuple[Round, ...], options: DecodingOptions) 
     return read_traces([str(path)])[0]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "json"])
-@pytest.mark.parametrize("rule", TREE_RULES)
+@pytest.mark.parametrize(("rule", "kind"), crossed(TREE_RULES, ["csv", "parquet", "json"], together=1))
 def test_the_rounds_of_an_export_have_the_figures_of_the_trees(kind: str, rule: Rule, tmp_path: Path) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow")

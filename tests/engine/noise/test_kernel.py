@@ -15,6 +15,7 @@ import pytest
 from engine.machine.device import kind
 from engine.noise import kernel as noise_kernel
 from engine.noise import reference
+from tests.crossings import crossed
 from tests.shim import cases, execute
 from tests.shim.generated import Call, generated_calls
 from tests.shim.needs import needs_clang, needs_compiler
@@ -65,8 +66,9 @@ def drawn_in_cpp(
 
 
 @needs_compiler
-@pytest.mark.parametrize("order", ["forward", "backward"])
-@pytest.mark.parametrize("draw", TABLE, ids=lambda draw: draw.name)
+@pytest.mark.parametrize(
+    ("draw", "order"), crossed(TABLE, ["forward", "backward"], together=1), ids=lambda value: getattr(value, "name", value)
+)
 def test_the_source_run_as_cpp_draws_what_numpy_draws(draw: cases.Draw, order: execute.Order, build: Path) -> None:
     ids, margins = drawn_in_cpp(draw, build, order)
     expected_ids, expected_margins = draw.expected

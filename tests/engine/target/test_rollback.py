@@ -18,6 +18,7 @@ from engine.target import prompt_cache as caches
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import ChunkCache, WindowCache
 from engine.types import DecodingOptions
+from tests.crossings import crossed
 from tests.engine.families import WINDOW, Scripted
 from tests.engine.family_checks import SCRIPTS, Family
 from tests.engine.small_models import PROMPT, emitted_ids, same_up_to_near_ties
@@ -47,10 +48,9 @@ def test_a_plain_answer_is_mlx_lms_past_the_window(name: str) -> None:
     family(name).plain()
 
 
-@pytest.mark.parametrize(("every", "gamma"), SCRIPTS)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_rejected_tokens_leave_no_trace_in_the_text(name: str, every: int, gamma: int) -> None:
-    scripted(name, every, gamma)
+@pytest.mark.parametrize(("name", "script"), crossed(FAMILIES, SCRIPTS, together=1, times=2))
+def test_rejected_tokens_leave_no_trace_in_the_text(name: str, script: tuple[int, int]) -> None:
+    scripted(name, *script)
 
 
 @pytest.mark.parametrize("name", some("cohere2", "qwen3_next"))
@@ -151,8 +151,7 @@ def test_an_interrupted_prompt_leaves_a_cache_that_goes_on(name: str) -> None:
     same_up_to_near_ties(rounds, text[50:65])
 
 
-@pytest.mark.parametrize("drafting", [False, True])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(("name", "drafting"), crossed(FAMILIES, [True, False], together=1))
 def test_an_interrupted_answer_leaves_a_cache_that_goes_on(name: str, drafting: bool) -> None:
     text = [*PROMPT, *family(name).greedy]
     drafter = Scripted(text, 3) if drafting else None
