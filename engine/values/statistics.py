@@ -55,9 +55,6 @@ class ChiSquare:
         return size if size < 1 else None
 
 
-NOTHING = ChiSquare(0.0, 0, 0, 0.0)
-
-
 def chi_square_tail(statistic: float, freedom: int) -> float:
     """Returns P(chi-square with `freedom` degrees >= statistic); 1 if there is nothing to test."""
     if freedom == 0:

@@ -577,13 +577,6 @@ def _expert(name: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def half_converted_head(family: str) -> dict[str, np.ndarray]:
-    """Returns the converted head of a Qwen with one fault that has been published: all norms but the last stored less one."""
-    return {
-        name: array - 1 if array.ndim == 1 and name != "norm.weight" else array for name, array in converted_head(family).items()
-    }
-
-
 def quantised(
     tensors: Mapping[str, np.ndarray], bits: int = 4, group_size: int = 32, plain: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
@@ -625,47 +618,6 @@ def write_promise(folder: Path, family: str) -> Path:
     return folder
 
 
-SIDECARS = (
-    "mtp.safetensors",
-    "mtp/weights.safetensors",
-    "mtp/model.safetensors",
-    "model-mtp.safetensors",
-    "model-mtp-head.safetensors",
-    "model_mtp.safetensors",
-)
-"""Files beside the target's in which a head has been published."""
-PREFIXES = ("mtp.", "language_model.mtp.", "model.mtp.")
-"""Prefixes of a Qwen head's tensors inside a checkpoint."""
-
-
-def write_sidecar(
-    folder: Path,
-    family: str,
-    name: str = SIDECARS[0],
-    converted: bool = False,
-    named_in_config: bool = False,
-    head: Mapping[str, np.ndarray] | None = None,
-    settings: Mapping[str, Any] = MappingProxyType({}),
-) -> Path:
-    """Writes the target, and the head into a file of its own.
-
-    Args:
-        converted: whether the head's norms are stored as their weight and its experts stacked; its names keep their prefix.
-        named_in_config: whether config.json names the file.
-        head: the head's tensors without their prefix; None takes `converted_head`. Only for a converted one.
-        settings: entries added to config.json, for example how the head is quantised.
-    """
-    write_promise(folder, family)
-    added = {"mlx_lm_extra_tensors": {"mtp_file": name}} if named_in_config else {}
-    (folder / "config.json").write_text(json.dumps({**FAMILIES[family].config, **added, **settings}))
-    if converted:
-        bare = converted_head(family) if head is None else head
-        write_tensors(folder / name, {f"{head_prefix(family)}{key}": array for key, array in bare.items()}, CONVERTED)
-    else:
-        write_tensors(folder / name, FAMILIES[family].head_weights())
-    return folder
-
-
 def write_drafter(folder: Path, family: str, tokens: bool = True, bits: int | None = None) -> Path:
     """Writes a drafter repository of mlx-vlm, which has them for some families: the converted head alone, without prefix.
 
@@ -699,26 +651,6 @@ def _flat(name: str) -> str:
     if name == "shared_head.norm.weight":
         return "model.shared_head_norm.weight"
     return f"model.mtp_block.{name}" if name.startswith(("self_attn.", "mlp.", "input_", "post_")) else name
-
-
-def write_converted(folder: Path, family: str, head: str = "", converted: bool = True) -> Path:
-    """Writes the checkpoint as mlx-lm converts it, which drops the head.
-
-    Args:
-        head: if given, the prefix under which a Qwen head is put back into the same file, as some repositories do.
-        converted: whether that head's norms are stored as their weight and its experts stacked.
-    """
-    import mlx_lm  # absent where references are made
-    from safetensors.numpy import load_file
-
-    mlx_lm.convert(str(write_promise(folder.with_name(f"{folder.name}-published"), family)), str(folder))
-    if head:
-        bare = {name.removeprefix("mtp."): array for name, array in FAMILIES[family].head_weights().items()}
-        tensors = converted_head(family) if converted else bare
-        made = load_file(folder / "model.safetensors") | {f"{head}{name}": array for name, array in tensors.items()}
-        (folder / "model.safetensors.index.json").unlink()
-        write_tensors(folder / "model.safetensors", made, CONVERTED)
-    return folder
 
 
 def reference(family: str) -> Any:

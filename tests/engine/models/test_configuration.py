@@ -26,7 +26,6 @@ from tests.engine.families import ALTERNATING
 
 THETA = 500000.0
 TOKENS = mx.array([[5, 17, 80, 33, 90, 12, 44, 7, 61, 29, 3, 10] * 2])
-DENSE_FIRST = ["dense", "sparse", "sparse", "sparse"]
 BY_TYPE = {
     "full_attention": {"rope_type": "default", "rope_theta": THETA},
     "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},

@@ -21,8 +21,6 @@ from engine.values.errors import DraftlightError
 from tests.engine.eagle_files import EAGLE_HEADS, reference, write_head, write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
 
-EAGLE_3 = tuple(name for name in EAGLE_HEADS if name != "eagle2")
-
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
