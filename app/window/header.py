@@ -95,7 +95,7 @@ class Header(QWidget):
             row_gap=ROW_GAP,
         )
         self.strip_row = in_row(self.strip)
-        in_column(controls, self.strip_row, spacing=2, margins=(16, 5, 12, 3), parent=self)
+        in_column(controls, self.strip_row, spacing=5, margins=(16, 4, 12, 2), parent=self)
 
     def _selector(self, name: str, label: str, description: str, example: str = "") -> ModelSelector:
         box = named(ModelSelector(example), name, label, description, description)
