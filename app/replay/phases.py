@@ -30,10 +30,13 @@ JUDGED_TREE = {
 def caption(round_: Round, phase: Phase) -> str:
     """Returns a sentence on what happens in a phase of a round."""
     count = len(round_.proposals)
+    branches = len(set(round_.depths)) < count  # a tree may have but one choice for each position
     match phase:
         case "draft" if not count:
             return "Nothing is proposed in this round."
-        case "draft" if round_.is_tree:
+        case "draft" if branches and max(round_.depths) == 1:
+            return f"{drafter_title(round_.drafted_by)} proposes {count} choices for the next token."
+        case "draft" if branches:
             return (
                 f"{drafter_title(round_.drafted_by)} proposes a tree of {amount(count, 'token')}: "
                 f"several choices for a position, up to {max(round_.depths)} deep."
@@ -44,14 +47,14 @@ def caption(round_: Round, phase: Phase) -> str:
         case "verify" if not count:
             return "The target reads the newest token and computes the probabilities of the next one, as without a drafter."
         case "verify":
-            whole = "the whole tree" if round_.is_tree else f"all {count} proposals" if count > 1 else "the proposal"
+            whole = "the whole tree" if branches else f"all {count} proposals" if count > 1 else "the proposal"
             return f"One pass of the target reads {whole}, and gives its own probability p for each token."
         case "judge" if not count:
             return "There is no proposal to judge."
         case "judge":
             counts = ((round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "not judged"))
             result = ", ".join(f"{number} {verdict}" for number, verdict in counts if number)
-            way = (JUDGED_TREE if round_.is_tree else JUDGED).get(round_.rule, "the rule judges the proposals")
+            way = (JUDGED_TREE if branches else JUDGED).get(round_.rule, "the rule judges the proposals")
             return f"{way[0].upper()}{way[1:]}: {result}."
         case "commit":
             return _committed(round_)
@@ -65,7 +68,8 @@ def _committed(round_: Round) -> str:
             kind = {"correction": "as the correction", "bonus": "as a bonus"}.get(token.origin, "")
             parts.append(f"the target's own “{shown_text(token.text, token.bytes)}” {kind}".strip())
     dropped = round_.rejected + round_.unjudged
-    rest = f"; the other {amount(dropped, 'proposal')} {noun(dropped, 'is', 'are')} dropped" if dropped else ""
+    which = f"{'other ' if accepted else ''}{noun(dropped, 'proposal is', f'{dropped:,} proposals are')}"
+    rest = f"; the {which} dropped" if dropped else ""
     text = " and ".join(parts)
     verb = "becomes" if len(parts) == 1 and accepted < 2 else "become"
     return f"{text[:1].upper()}{text[1:]} {verb} text{rest}." if parts else "The answer ends before these tokens."

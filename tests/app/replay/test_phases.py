@@ -12,7 +12,7 @@ from app.replay.round_steps import MOST_ROWS, RoundSteps
 from engine.lens.lane_chips import chips_of
 from engine.types import RULES, Round
 from tests.app.fakes import make_round
-from tests.trees import TREE_RULES, tree_options, tree_rounds
+from tests.trees import TREE_RULES, tree_options, tree_round, tree_rounds
 
 CHAIN = make_round(0, ["The"], " sky", [" moon", "'s"], drafter="builtin-draft")
 
@@ -49,6 +49,17 @@ def test_sentences_say_what_happens() -> None:
     bonus = make_round(0, ["The"], " sky")
     assert caption(bonus, "commit") == "1 accepted token and the target's own “sky” as a bonus become text."
     assert caption(make_round(0, [], " sky"), "commit") == "The target's own “sky” becomes text."
+
+
+def test_a_tree_with_one_choice_for_each_position_is_told_as_a_chain() -> None:
+    only = tree_round((-1, 0, "rejected"))
+    assert caption(only, "draft") == "Small draft model proposes 1 token."
+    assert "reads the proposal," in caption(only, "verify")
+    assert caption(only, "commit").endswith("; the proposal is dropped.")
+    wide = tree_round((-1, 0, "rejected"), (-1, 1, "unjudged"))
+    assert caption(wide, "draft") == "Small draft model proposes 2 choices for the next token."
+    deep = tree_round((-1, 0, "accepted"), (0, 0, "rejected"), (-1, 1, "unjudged"))
+    assert "a tree of 3 tokens" in caption(deep, "draft") and "the whole tree" in caption(deep, "verify")
 
 
 @pytest.mark.parametrize("rule", RULES)
