@@ -76,7 +76,7 @@ class ScoreChart(PaintedRows):
     @property
     def _row(self) -> int:
         two = self.draws is not None and self.draws.drafted is not None
-        return self._look.px(31 if two else 20)
+        return self._look.px(36 if two else 20)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         draws, look = self.draws, self._look
@@ -92,6 +92,8 @@ class ScoreChart(PaintedRows):
         self._legend(painter, left, draws)
         for place, entry in enumerate(draws.contenders):
             row = QRectF(0, look.px(18) + place * self._row, self.width(), self._row)
+            if place and draws.drafted is not None:  # a line between tokens, whose bars come in pairs
+                painter.fillRect(QRectF(0, row.top(), row.width(), 1), QColor(theme.line))
             chosen = entry.id in (draws.drawn, draws.drafted)
             self._token(
                 painter, QRectF(0, row.top(), left - look.px(8), row.height()), entry.token, theme.text if chosen else theme.dim
@@ -240,13 +242,12 @@ class SiblingRows(PaintedRows):
             painter.setFont(small)
             fate = QRectF(look.px(24), row.top() + look.px(16), row.width() - look.px(30), look.px(14))
             draw_text_in(painter, ink if right else theme.faint, fate, LEFT | MIDDLE, sibling.fate)
-            values: list[tuple[Side, str, float | None]] = [("draft", "q", sibling.q), ("target", "p", sibling.p)]
             width = (self.width() - left) / 2
-            for at, (side, name, value) in enumerate(values):
+            for side, words, value in sibling.shares:
+                cell = QRectF(left + (width if side == "target" else 0), first.top(), width - look.px(8), first.height())
+                draw_text_in(painter, theme.dim, cell, LEFT | MIDDLE, words)
                 if value is None:
                     continue
-                cell = QRectF(left + at * width, first.top(), width - look.px(8), first.height())
-                draw_text_in(painter, theme.dim, cell, LEFT | MIDDLE, f"{name} {probability(value)}")
                 track = QRectF(
                     cell.left() + look.px(56), cell.center().y() - look.px(2.5), cell.width() - look.px(56), look.px(5)
                 )

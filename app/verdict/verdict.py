@@ -14,7 +14,7 @@ from app.session.session import Answer
 from app.verdict.residual import ResidualShare, draft_probability, residual_after
 from engine.lens.draws import Draws, Score, draws_at
 from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, visible, visible_candidate, where_proposed
-from engine.lens.token_reasons import Coin, coins_at, decision, headline, limitations
+from engine.lens.token_reasons import Coin, coins_at, decision, headline, limitations, was_copied
 from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
 
@@ -230,7 +230,8 @@ class Sibling:
 
     Attributes:
         rank: 1 for the drafter's first choice; 0 for a token on another branch. fate: what became of it, in words.
-        q, p: its probabilities; None if not recorded. here: whether the card is about it.
+        q, p: its probabilities; None if not recorded. copied: whether it was copied instead of drawn, so that q says nothing.
+        here: whether the card is about it.
     """
 
     rank: int
@@ -238,12 +239,25 @@ class Sibling:
     fate: str
     q: float | None
     p: float | None
+    copied: bool
     here: bool
+
+    @property
+    def shares(self) -> list[tuple[Side, str, float | None]]:
+        """Side, words and length of the bar for q and p, where recorded. A copied token has no bar for q."""
+        shares: list[tuple[Side, str, float | None]] = []
+        if self.copied:
+            shares.append(("draft", "copied", None))
+        elif self.q is not None:
+            shares.append(("draft", f"q {probability(self.q)}", self.q))
+        if self.p is not None:
+            shares.append(("target", f"p {probability(self.p)}", self.p))
+        return shares
 
     @property
     def words(self) -> str:
         """The choice in one sentence."""
-        shares = [f"{name} {probability(value)}" for name, value in (("q", self.q), ("p", self.p)) if value is not None]
+        shares = [words for _, words, _ in self.shares]
         which = f"Choice {self.rank}" if self.rank else "On another branch"
         return f"{which}: “{self.token}”, {', '.join([self.fate, *shares])}."
 
@@ -265,12 +279,13 @@ def siblings_of(round_: Round, spot: Spot) -> tuple[Sibling, ...]:
             _fate(round_, each) if parent == place - 1 and place <= round_.accepted else "never reached",
             each.q,
             each.p,
+            was_copied(round_, each),
             not spot.own and at == spot.at,
         )
         for at, each in sorted(indexed, key=lambda entry: entry[1].rank)
     ]
     found += [
-        Sibling(0, visible(each.text, each.bytes), _elsewhere(round_, each), each.q, each.p, False)
+        Sibling(0, visible(each.text, each.bytes), _elsewhere(round_, each), each.q, each.p, was_copied(round_, each), False)
         for at, each in enumerate(round_.proposals)
         if each.id == missed and each.parent != parent and round_.depths[at] == place + 1 and each.status == "unjudged"
     ]
@@ -306,7 +321,8 @@ def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tupl
         q_low, q, target_top = token.q, token.q, token.target_top
     shares, figures = list[Figure](), list[Figure]()
     if q is not None and q == q_low:
-        shares.append(Figure("Draft q", probability(q), share=q, side="draft"))
+        note = "copied, not drawn" if isinstance(token, Proposal) and was_copied(round_, token) else ""
+        shares.append(Figure("Draft q", probability(q), note, q, "draft"))
     elif q is not None:
         shares.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
     if token.p is not None:

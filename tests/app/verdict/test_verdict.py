@@ -523,6 +523,18 @@ def test_choices_that_rejection_did_not_try_are_not_called_rejected() -> None:
     assert [each.fate for each in verdict.siblings] == ["accepted", "not tried"]
 
 
+def test_a_copied_choice_has_no_q_of_a_draw() -> None:
+    made = tree_answer((-1, 0, "accepted"), (-1, 1, "unjudged"), ids=(1, 2), text=9)
+    round_ = made.rounds[0]
+    copy, drawn = round_.proposals
+    made.rounds[0] = replace(round_, proposals=(replace(copy, q=1.0, copied=True), replace(drawn, copied=False)))
+    verdict = judge(made, Spot(0, False, 0))
+    assert verdict is not None
+    assert [each.shares[0][1] for each in verdict.siblings] == ["copied", "q 0.300"]
+    assert "accepted, copied, p 0.100." in verdict.text()
+    assert verdict.shares[0].note == "copied, not drawn"
+
+
 def test_a_chain_has_no_list_of_choices() -> None:
     for spot in (GHOST, BEHIND, CORRECTION):
         verdict = judge(answer(rejected_round()), spot)
