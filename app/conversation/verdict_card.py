@@ -69,9 +69,10 @@ class FigureRows(QWidget):
         track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         draw_rounded(painter, track, look.px(3), QColor(look.theme.line))
-        painter.setBrush(look.colour_of(figure.side))
-        width = max(look.px(2), track.width() * min(1.0, max(0.0, figure.share or 0.0)))
-        painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
+        if figure.share:
+            painter.setBrush(look.colour_of(figure.side))
+            width = max(look.px(2), track.width() * min(1.0, figure.share))
+            painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
         return track.right() + look.px(8)
 
 
