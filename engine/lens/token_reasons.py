@@ -143,9 +143,7 @@ def ordinal(number: int) -> str:
 
 def percent(share: float) -> str:
     """Returns a share in per cent, with more digits below 1 % so that it does not read 0."""
-    return (
-        f"{100 * share:.0f} %" if share <= 0 or share >= 0.01 else f"{100 * share:.1g} %" if share >= 1e-4 else "less than 0.01 %"
-    )
+    return f"{100 * share:.0f}%" if share <= 0 or share >= 0.01 else f"{100 * share:.1g}%" if share >= 1e-4 else "less than 0.01%"
 
 
 @dataclass(frozen=True, slots=True)

@@ -414,7 +414,7 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
         (
             "rejection",
             CORRECTION,
-            "The drafter proposed “sea”. The target wants it less than the drafter does, so a coin with a chance of 12 % "
+            "The drafter proposed “sea”. The target wants it less than the drafter does, so a coin with a chance of 12% "
             "decided: it goes. “the” takes its place, drawn from the tokens that the drafter undervalued.",
         ),
         (
@@ -456,7 +456,7 @@ def test_the_sentence_fits_what_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.0, "0 %"), (1.0, "100 %"), (0.125, "12 %"), (0.004, "0.4 %"), (3e-5, "less than 0.01 %")]
+    ("share", "words"), [(0.0, "0%"), (1.0, "100%"), (0.125, "12%"), (0.004, "0.4%"), (3e-5, "less than 0.01%")]
 )
 def test_a_chance_never_reads_0_unless_it_is(share: float, words: str) -> None:
     assert percent(share) == words
