@@ -138,6 +138,7 @@ def _limit_row(title: str, allowed: Range, unit: str) -> tuple[QRadioButton, Num
     """Returns a radio button, its number field, and the row that contains both. Changing the number checks the radio button."""
     choice = QRadioButton(title)
     number = named(NumberField(allowed), label=f"{title}, in {unit}", tip=f"{allowed.short} {unit}")
+    number.lineEdit().setTextMargins(6, 0, 6, 0)
     number.taken.connect(lambda _: choice.setChecked(True))
     row = in_row(choice, number, QLabel(unit), stretch(), spacing=8)
     return choice, number, row
