@@ -425,6 +425,8 @@ class RuleStrip(QWidget):
         directions = QBoxLayout.Direction
         self.row.setDirection(directions.LeftToRight if beside or not below else directions.TopToBottom)
         self.row.setSpacing(round((10 if beside or not below else 2) * self.bars.scale))
+        slack = 0 if flat or not beside else round(6 * self.bars.scale)  # beside several bars, the button may be taller
+        self.remedy.setFixedHeight(self.finding.height() + slack)
         self._has_text_space = beside or below
         self.finding.setVisible(self._has_text_space)
         self.remedy.setVisible(self._has_text_space and bool(self.remedy.text()))
