@@ -36,7 +36,7 @@ def run(screenshots: Path | None) -> int:
     start = time.perf_counter()
     # For pictures, a temperature at which the rules differ: the built-in target's own is 0.2.
     settings = Settings(max_tokens=64) if screenshots is None else Settings(max_tokens=200, temperature=0.8)
-    settings = replace(settings, measure_plain=False)  # each picture must show a single state
+    settings = replace(settings, measure_plain=False, motion="off")  # each picture must show a single state
     window = Window(Engine(), replace(settings, appearance="dark", seed=7))
     try:
         window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - start:.2f} s"))
