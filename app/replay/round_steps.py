@@ -16,6 +16,7 @@ from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, in_column, in_row, named, push_button, text_label, tint
 from app.replay.phases import PHASE_TITLES, PHASES, Phase, caption
 from engine.lens.lane_chips import Chip, chips_of
+from engine.lens.token_reasons import was_copied
 from engine.types import Round
 from engine.values.wording import amount
 
@@ -73,7 +74,7 @@ class RoundPicture(QWidget):
 
     @property
     def _row(self) -> float:
-        return 41 * self.scale
+        return 44 * self.scale
 
     @property
     def _head(self) -> float:
@@ -213,10 +214,12 @@ class RoundPicture(QWidget):
         painter.setOpacity(1.0)
 
     def _figures(self, chip: Chip) -> str:
-        """Returns q of a proposal while it is drafted, then p."""
+        """Returns q of a proposal while it is drafted, or that it was copied, then p."""
         if self.round is None or chip.proposal is None:
             return ""
         proposal = self.round.proposals[chip.proposal]
+        if self.phase == "draft" and was_copied(self.round, proposal):
+            return "copied"
         name, value = ("q", proposal.q) if self.phase == "draft" else ("p", proposal.p)
         return "" if value is None else f"{name} {value:.0%}"
 
