@@ -87,7 +87,7 @@ class _Candidate:
     def best_tree(self, depth: int) -> _Tree:
         """Returns the tree of at most `depth` levels with the highest expected speed, by its acceptance rate."""
         sizes, levels, tokens = _likeliest_trees(depth, self.width, round(self.acceptance.alpha, 2))
-        speeds = (1 + tokens) / (1 + self.cost.of(sizes, levels))
+        speeds = (1 + tokens) / (1 + self.cost.of_all(sizes, levels))
         best = int(speeds.argmax())
         return _Tree(float(speeds[best]), int(sizes[best]), int(levels[best]))
 

@@ -121,13 +121,13 @@ class Cost:
     def _factor(self) -> float:
         return max(self._fitted / self._weight, LEAST_FACTOR) if self._weight > 0 else 1.0
 
-    @overload
-    def of(self, proposals: int, passes: int | None = None) -> float: ...
-    @overload
-    def of(self, proposals: NDArray[np.int_], passes: NDArray[np.int_]) -> NDArray[np.float64]: ...
-    def of(self, proposals: Any, passes: Any = None) -> Any:
+    def of(self, proposals: int, passes: int | None = None) -> float:
         """Returns the cost of a number of proposals beyond a plain round, in plain rounds. `passes`: of the drafter; as many as
         there are proposals, by default."""
+        return self._factor * self._extra(proposals, passes)
+
+    def of_all(self, proposals: NDArray[np.int_], passes: NDArray[np.int_]) -> NDArray[np.float64]:
+        """Returns the costs of several numbers of proposals and passes."""
         return self._factor * self._extra(proposals, passes)
 
     def learn(self, proposals: int, relative: float, passes: int | None = None) -> None:
