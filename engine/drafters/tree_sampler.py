@@ -268,7 +268,19 @@ class GrowingTree(TreeSampler):
         size = max(1, self._policy.tree_size(self._plan, self._reached, self._steps))
         for each in self._likeliest(self._open)[: max(0, size - len(self._parents))]:
             self._add(each)
-        return replace(super().draft(statistics), chances=tuple(each.chance for each in self._nodes[1:]), steps=self._steps)
+        drafted = super().draft(statistics)
+        if self.shape.is_chain and not drafted.tree.is_chain:
+            drafted = replace(drafted, tree=self._as_chain(drafted.tree))
+        return replace(drafted, chances=tuple(each.chance for each in self._nodes[1:]), steps=self._steps)
+
+    def _as_chain(self, tree: DraftTree) -> DraftTree:
+        """Returns a tree without branches as a chain, of which a round records more."""
+        shaper, vocab_size = self._draws.shaper, self._draws.vocab_size
+        rows = [
+            shaper.certain(each.copied, vocab_size) if each.copied >= 0 else self._rows[index]
+            for index, each in enumerate(self._nodes[1:])
+        ]
+        return DraftTree.chain(tree.root, tree.drafted, Distribution.joined(rows), tree.placed)
 
     @staticmethod
     def _likeliest(candidates: Iterable[_Candidate]) -> list[_Candidate]:

@@ -114,7 +114,7 @@ class RejudgeCounts:
     """Sums over the rounds that were judged again.
 
     Attributes:
-        rounds: rounds with proposals; complete: those of them for which the number of accepted proposals is known.
+        rounds: rounds with proposals, without trees; complete: those of them for which the number of accepted proposals is known.
         kept, was_kept: accepted proposals in the complete rounds, by the other rule and in the record, among those that are
             judged again.
         accepted: accepted proposals in the record, in all rounds and at any position.
@@ -145,7 +145,7 @@ class RejudgeCounts:
 
     def plus(self, round_: Round, verdict: RoundVerdict, gamma: int | None) -> RejudgeCounts:
         """Returns the sums with one more round."""
-        if not round_.proposals:
+        if not round_.proposals or round_.is_tree:
             return self
         change = verdict.change
         judged = sum(token_verdict.status != "unjudged" for token_verdict in verdict.verdicts)
@@ -257,6 +257,7 @@ class Rejudge:
         rounds: one verdict for each added round, in order.
         rules: the rules that judged proposals in the record.
         max_proposals: the largest number of proposals in a round.
+        trees: number of rounds that drafted trees, which are left out.
         recut_reason: why `recut` is None.
     """
 
@@ -271,7 +272,8 @@ class Rejudge:
         self.counts = RejudgeCounts()
         self.max_proposals = 0
         self._seed = options.seed
-        self._analysed = self._trees = False
+        self.trees = 0
+        self._analysed = False
         self._drafter = ""
         self._recut, self.recut_reason = None, _TEXT_DIFFERS.format(rule=RULE_TITLES[self.rule]) if rule == "rejection" else ""
         length = options.gamma if gamma is None else gamma
@@ -288,10 +290,10 @@ class Rejudge:
     @property
     def failure_reason(self) -> str:
         """Why the rounds so far say nothing about this rule and gamma, as a sentence; empty if they do."""
+        if self.trees and not self.counts.rounds:
+            return TREE
         if not self.rules:
             return "Nothing was proposed in this answer, so there is nothing to judge again."
-        if self._trees:
-            return TREE
         if not self._analysed:
             return "Analysis was off for this answer, so what the rules compare was not recorded."
         if self.gamma is not None and self.gamma > self.max_proposals:
@@ -312,9 +314,8 @@ class Rejudge:
         self.rounds.append(found)
         self.counts = self.counts.plus(round_, found, self.gamma)
         if round_.is_tree:
-            self._trees = True
-            self.rules.add(round_.rule)
-            self.recut_reason = self.recut_reason or TREE
+            self.trees += 1
+            self.recut_reason = self.recut_reason or "Some of its rounds drafted trees."
         elif round_.proposals:
             self.max_proposals = max(self.max_proposals, len(round_.proposals))
             self.rules.add(round_.rule)
@@ -363,7 +364,7 @@ def refusal(
 
     Args:
         options: options of the answer. rule, gamma: those to judge with. temperature: None is the answer's own.
-        rounds: those of the answer so far; a tree among them cannot be judged again.
+        rounds: those of the answer so far; trees among them are left out.
     """
     if rule == "block":
         return (
@@ -380,7 +381,8 @@ def refusal(
         return "The seed of this answer is not recorded, so neither are the coins and draws."
     if gamma is not None and gamma < 1:
         return "Gamma is at least 1."
-    return TREE if any(round_.is_tree for round_ in rounds) else ""
+    drafted = [round_.is_tree for round_ in rounds if round_.proposals]
+    return TREE if drafted and all(drafted) else ""
 
 
 def rejudge_round(round_: Round, seed: int, rule: Rule, gamma: int | None = None) -> RoundVerdict:

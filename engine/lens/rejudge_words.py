@@ -17,6 +17,8 @@ def summary(judged: Rejudge) -> list[str]:
 def limits(judged: Rejudge) -> list[str]:
     """Returns what remains unknown, and why."""
     sentences = []
+    if judged.trees and judged.counts.rounds:
+        sentences.append(f"{amount(judged.trees, 'round')} with several choices for a position {_are(judged.trees)} left out.")
     if judged.counts.changes and _recorded(judged) != _title(judged):
         keeps_text = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
         subject = "the drafts are" if keeps_text else "the text is"
@@ -114,6 +116,10 @@ def _whole_answer(judged: Rejudge) -> list[str]:
         f"{'is' if len(recut.rounds) == 1 else 'are'} known exactly, with {recut.covered:,} of {amount(recut.tokens, 'token')}; "
         "the others depend on drafts that were never made."
     ]
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _is_shorter(judged: Rejudge) -> bool:

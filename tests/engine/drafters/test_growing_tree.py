@@ -137,5 +137,15 @@ def test_a_copy_whose_alternatives_do_not_pay_needs_no_drafter() -> None:
     assert draft.steps == 0 and np.asarray(draft.tree.drafted).tolist() == [7, 8]
 
 
+def test_a_tree_without_branches_is_a_chain_with_a_distribution_for_each_token() -> None:
+    for copied in ((), (7,)):
+        draft = grown(Policy([1, 1, 0], 2), copied=copied)
+        assert draft.tree.is_chain and draft.tree.shape.parents == (0, 1) and draft.tree.q.rows == 2
+        ids = np.asarray(draft.tree.drafted).tolist()
+        q = np.exp(LOGITS[ids[0]] / 0.8)
+        np.testing.assert_allclose(np.asarray(draft.tree.q.probabilities)[1], q / q.sum(), rtol=1e-4)
+        assert draft.tree.placed == (frozenset({0}) if copied else frozenset())
+
+
 def test_at_least_one_token_is_proposed() -> None:
     assert grown(Policy([0], 0)).tree.size == 1

@@ -20,6 +20,7 @@ from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.lens import rejudge as module
 from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, refusal, rejudge, rejudge_round
+from engine.lens.rejudge_words import limits
 from engine.noise import reference as noise_reference
 from engine.noise.source import NoiseSource
 from engine.rounds.codec import round_from_json, round_to_json
@@ -29,6 +30,7 @@ from engine.values.errors import DraftlightError
 from tests.crossings import crossed
 from tests.engine import tabular
 from tests.engine.small_models import emitted_ids
+from tests.trees import SECOND_CHOICE, TO_A_LEAF
 
 VOCAB = 24
 PAIR = tabular.pair("good", VOCAB)
@@ -423,3 +425,13 @@ def test_coin_too_near_to_the_ratio_gives_no_verdict():
     coin = noise_reference.coin(0, current.position, current.position)
     near = replace(current.proposals[0], p=coin * (1 + 1e-6), q=1.0)
     assert not rejudge_round(replace(current, proposals=(near,)), 0, "rejection").verdicts
+
+
+def test_trees_among_chains_are_left_out() -> None:
+    chains, chosen = answer("gumbel"), options("gumbel")
+    mixed = [*chains[:3], replace(SECOND_CHOICE, index=3), *chains[3:], replace(TO_A_LEAF, index=9)]
+    alone, found = rejudge(chains, chosen, "rejection"), rejudge(mixed, chosen, "rejection")
+    assert found.counts == alone.counts and found.counts.rounds and not found.failure_reason
+    assert limits(found) == ["2 rounds with several choices for a position are left out.", *limits(alone)]
+    with pytest.raises(DraftlightError, match="drafted as trees"):
+        rejudge([SECOND_CHOICE, TO_A_LEAF], chosen, "match")
