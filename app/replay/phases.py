@@ -47,7 +47,7 @@ def caption(round_: Round, phase: Phase) -> str:
         case "verify" if not count:
             return "The target reads the newest token and computes the probabilities of the next one, as without a drafter."
         case "verify":
-            whole = "the whole tree" if branches else f"all {count} proposals" if count > 1 else "the proposal"
+            whole = "the whole tree" if branches else f"all {amount(count, 'proposal')}" if count > 1 else "the proposal"
             return f"One pass of the target reads {whole}, and gives its own probability p for each token."
         case "judge" if not count:
             return "There is no proposal to judge."
@@ -68,8 +68,9 @@ def _committed(round_: Round) -> str:
             kind = {"correction": "as the correction", "bonus": "as a bonus"}.get(token.origin, "")
             parts.append(f"the target's own “{shown_text(token.text, token.bytes)}” {kind}".strip())
     dropped = round_.rejected + round_.unjudged
-    which = f"{'other ' if accepted else ''}{noun(dropped, 'proposal is', f'{dropped:,} proposals are')}"
-    rest = f"; the {which} dropped" if dropped else ""
+    which = "other proposal" if accepted else "proposal"
+    one, many = f"the {which} is dropped", f"{amount(dropped, which)} are dropped"
+    rest = f"; {noun(dropped, one, many)}" if dropped else ""
     text = " and ".join(parts)
     verb = "becomes" if len(parts) == 1 and accepted < 2 else "become"
     return f"{text[:1].upper()}{text[1:]} {verb} text{rest}." if parts else "The answer ends before these tokens."

@@ -61,7 +61,7 @@ class EvaluatedRound:
     @property
     def has_rejected(self) -> bool:
         """Whether something was proposed for the position after the accepted proposals."""
-        if self.accepted == len(self.drafted) or self.proposals is None:
+        if self.accepted >= len(self.drafted) or self.proposals is None:
             return False
         return self.proposals.shape.parents[self.nodes[self.accepted] - 1] == self.path[-1]
 

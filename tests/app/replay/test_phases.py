@@ -44,7 +44,7 @@ def test_sentences_say_what_happens() -> None:
     assert caption(CHAIN, "verify").startswith("One pass of the target reads all 3 proposals")
     assert caption(CHAIN, "judge").endswith("both drew the same token: 1 accepted, 1 rejected, 1 not judged.")
     assert caption(CHAIN, "commit") == (
-        "1 accepted token and the target's own “sky” as the correction become text; the other 2 proposals are dropped."
+        "1 accepted token and the target's own “sky” as the correction become text; 2 other proposals are dropped."
     )
     bonus = make_round(0, ["The"], " sky")
     assert caption(bonus, "commit") == "1 accepted token and the target's own “sky” as a bonus become text."
