@@ -11,7 +11,7 @@ from pathlib import Path
 from app.cli.engine_run import TICK, running_engine
 from app.cli.progress import StatusLine
 from app.cli.table import align
-from engine.files import builtin, download, hub, library
+from engine.files import builtin, download, hub, library, ollama
 from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
 from engine.files.mtp_files import head_words
@@ -189,7 +189,7 @@ def check_model(name: str, drafter: str) -> int:
                         )
                         if model.form:
                             print(f"weights: {model.form}")
-                        if words := head_words(Path(model.path)):
+                        if words := head_words(ollama.weights_of(Path(model.path))):
                             print(words)
                     case LoadFailed(_, message) | DrafterRefused(_, message):
                         print(f"draftlight: {message}", file=sys.stderr)

@@ -11,18 +11,9 @@ from engine.drafters.loaded import LoadedDrafter
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_model import load_mtp
 from engine.values.drafter_kinds import MTP
-from engine.values.errors import DraftlightError
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.drafters.loaded.Build`. The model's own head is in the folder of its weights, also if it has an adapter."""
-    folder = Path(name).expanduser()
-    if name == MTP:
-        if not target.weight_files or target.weight_files[0].suffix != ".safetensors":
-            raise DraftlightError(
-                f"{target.name} is a GGUF file, and Draftlight does not read an MTP head from one. Choose the model's folder in "
-                "safetensors, or ngram."
-            )
-        folder = target.weight_files[0].parent
-    head = load_mtp(folder, target)
+    """As in `engine.drafters.loaded.Build`. The model's own head is where its weights are, also if it has an adapter."""
+    head = load_mtp(target.weights if name == MTP else Path(name).expanduser(), target)
     return loaded_head(head, target, name, settle(head, target))

@@ -91,6 +91,9 @@ class Facts:
 
 Config = dict[str, Any]
 
+_SIGMOID = 2
+"""Value of `expert_gating_func`."""
+
 
 def _decoder(facts: Facts, scalings: tuple[str, ...] = ("linear", "yarn"), partly_rotated: bool = False) -> Config:
     """Returns the configuration that all decoders share. mlx-lm's classes ignore entries that they do not know."""
@@ -343,6 +346,24 @@ def _gpt_oss(facts: Facts) -> Config:
     )
 
 
+def _glm4_moe(facts: Facts) -> Config:
+    if facts.get("expert_gating_func") not in (None, _SIGMOID):
+        raise facts.refuse("experts that are not chosen by a sigmoid")
+    config = _experts(facts) | _decoder(facts, (), partly_rotated=True)
+    blocks = range(config["num_hidden_layers"])
+    return config | {
+        "model_type": "glm4_moe",
+        "use_qk_norm": "blk.0.attn_q_norm.weight" in facts.tensors,
+        "n_routed_experts": config["num_experts"],
+        "n_shared_experts": facts.integer("expert_shared_count", 1),
+        "n_group": facts.integer("expert_group_count", 1),
+        "topk_group": facts.integer("expert_group_used_count", 1),
+        "norm_topk_prob": bool(facts.get("expert_weights_norm")),
+        "routed_scaling_factor": facts.number("expert_weights_scale", 1.0),
+        "first_k_dense_replace": sum(f"blk.{block}.ffn_gate_inp.weight" not in facts.tensors for block in blocks),
+    }
+
+
 _OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _ATTENTION = {
     "attn_norm": "input_layernorm",
@@ -467,6 +488,14 @@ ARCHITECTURES: dict[str, Architecture] = {
         _PLAIN | {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
     ),
     "seed_oss": Architecture(_seed_oss, _PLAIN | {"post_attention_norm": "post_attention_layernorm"}),
+    "glm4moe": Architecture(
+        _glm4_moe,
+        _QWEN3
+        | {"post_attention_norm": "post_attention_layernorm", "exp_probs_b.bias": "mlp.gate.e_score_correction_bias"}
+        | {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+        | _routed("mlp.gate", "mlp.switch_mlp"),
+        half="bfloat16",
+    ),
     "gpt-oss": Architecture(
         _gpt_oss,
         _PLAIN

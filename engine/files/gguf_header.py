@@ -7,14 +7,15 @@ foreign or hostile file is refused with a message. Layout: https://github.com/gg
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.files.foreign import open_file, placeholder_kind
-from engine.values.errors import DraftlightError
+from engine.values.errors import DraftlightError, is_whole
 from engine.values.wording import noun
 
 Part = TypeVar("Part")
@@ -27,6 +28,7 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _MAX_ENTRIES = 2**24
 _MAX_DIMENSIONS = 4
 _LONG_LIST = 4096
+_BLOCK = re.compile(r"blk\.([0-9]{1,6})\.(nextn\.)?")
 _TYPE_NAMES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
     13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
@@ -70,10 +72,16 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """The header of a GGUF file: metadata by key, as plain Python values, and tensors by name."""
+    """The header of a GGUF file: metadata by key, as plain Python values, and tensors by name.
+
+    Attributes:
+        head: the tensors of the model's MTP head. llama.cpp stores it as further blocks behind the model's own; `tensors` and the
+            block count in `metadata` are without them.
+    """
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
+    head: dict[str, TensorInfo] = field(default_factory=dict)
 
 
 class _Damaged(Exception):
@@ -139,6 +147,16 @@ def read_beginning(path: Path) -> dict[str, Any]:
     return _read(path, _Reader.beginning)
 
 
+def head_tensors(path: Path) -> dict[str, TensorInfo]:
+    """Returns the tensors of a file's MTP head. Reads the vocabulary only if the metadata count a head.
+
+    Raises:
+        DraftlightError: as in `read_header`.
+    """
+    is_promised = any(key.endswith(".nextn_predict_layers") for key in read_beginning(path))
+    return read_header(path).head if is_promised else {}
+
+
 def _read(path: Path, part: Callable[[_Reader], Part]) -> Part:
     try:
         with open_file(path) as file:
@@ -147,6 +165,24 @@ def _read(path: Path, part: Callable[[_Reader], Part]) -> Part:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
     except _Damaged as error:
         raise DraftlightError(f"{path.name} {error}") from error
+
+
+def _without_head(metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> GgufHeader:
+    """Returns a header whose last blocks are the model's MTP head if the metadata count some and tensors named `nextn` agree, or
+    if the file has left those blocks out."""
+    architecture = metadata.get("general.architecture")
+    blocks, of_head = (metadata.get(f"{architecture}.{key}") for key in ("block_count", "nextn_predict_layers"))
+    if not (is_whole(blocks) and is_whole(of_head) and 0 < of_head < blocks):
+        return GgufHeader(metadata, tensors)
+    own = blocks - of_head
+    found = {name: match for name in tensors if (match := _BLOCK.match(name)) and int(match[1]) >= own}
+    if found and not any(match[2] for match in found.values()):
+        return GgufHeader(metadata, tensors)
+    return GgufHeader(
+        metadata | {f"{architecture}.block_count": own},
+        {name: tensor for name, tensor in tensors.items() if name not in found},
+        {name: tensors[name] for name in found},
+    )
 
 
 class _Reader:
@@ -171,7 +207,7 @@ class _Reader:
             if tensor.name in tensors:
                 raise _Damaged(f"is damaged: it contains the tensor {tensor.name} twice. Download it again.")
             tensors[tensor.name] = tensor
-        return GgufHeader(metadata, self._with_file_offsets(metadata, tensors))
+        return _without_head(metadata, self._with_file_offsets(metadata, tensors))
 
     def beginning(self) -> dict[str, Any]:
         """Reads the entries before the first list of more than `_LONG_LIST` values. Raises _Damaged as `header` does."""

@@ -108,7 +108,7 @@ class LibraryModel:
         problem: reason why it cannot be used; empty if none is known.
         form: "GGUF", "safetensors", or "drafter" if `only_drafts`.
         only_drafts: whether it is a drafter, which cannot be a target.
-        heads: what its files have of an MTP head, as a sentence; empty for drafters and GGUF files.
+        heads: what its files have of an MTP head, as a sentence; empty for drafters.
     """
 
     name: str
@@ -320,6 +320,7 @@ def _read_gguf(path: Path, base: LibraryModel) -> LibraryModel:
         remembers=_remembers(entries),
         need=expanded_need(base.size, kind, bits) + cache_bytes(config, device_kind() == "cpu"),
         problem=problem,
+        heads=head_words(path) if positive("nextn_predict_layers") else NONE,
     )
 
 

@@ -10,6 +10,7 @@ keep what config.json says about it, so only names of tensors count. The places,
 | Qwen3-Next, Qwen3.5 and later | `mtp.fc.weight`, `mtp.layers.0.self_attn.q_proj.weight`, ... |
 | DeepSeek V3, GLM, Step, after the last of N layers | `model.layers.N.eh_proj.weight`, `model.layers.N.mlp.…` |
 | MiMo | `model.mtp_layers.0.input_proj.weight`, ... |
+| a GGUF file, after the last of N blocks | `blk.N.nextn.eh_proj.weight`, `blk.N.attn_q.weight`, ... |
 | a folder that mlx-vlm wrote | the same without `mtp.`, or `model.mtp_block.…` beside `model.eh_proj.weight` |
 | a folder that speculators wrote | `mtp_layers.0.…`, with the names of MiMo |
 
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.foreign import object_in, table
+from engine.files.gguf_header import head_tensors
 from engine.files.safetensors_header import Table, check_safetensors, stated_format
 from engine.values.errors import DraftlightError, is_whole
 from engine.values.wording import amount
@@ -60,8 +62,10 @@ PARTS: Mapping[str, str] = {
 }
 """The parts outside of the decoder layer, by the names that the families give them. Qwen's `norm` is not among them: inside a
 numbered layer it would be another."""
-COPIES = ("embed_tokens", "shared_head.head", "shared_head.output", "lm_head")
+COPIES = ("embed_tokens", "shared_head.head", "shared_head_head", "shared_head.output", "lm_head")
 """Copies of the target's embedding and output rows, which the target has anyway."""
+COPY = "copy."
+"""Beginning of the names of such copies."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ def _part(rest: str, is_outside: bool) -> str:
         if inner in PARTS:
             return PARTS[inner] + ending
         if inner in COPIES:
-            return f"copy.{inner}{ending}"
+            return f"{COPY}{inner}{ending}"
     if is_outside:
         return stem + ending
     return f"layer.{stem}{ending}"
@@ -206,16 +210,21 @@ def is_head_folder(config: Mapping[str, Any]) -> bool:
     return str(config.get("model_type", "")).endswith("_mtp") or config.get("speculators_model_type") == "mtp"
 
 
-def head_words(folder: Path) -> str:
-    """Returns what a model folder has of an MTP head, as sentences: that begin with `PRESENT`, or `MISSING` or `NONE`, or what is
-    wrong with the file."""
-    config = object_in(folder / "config.json")
+def head_words(where: Path) -> str:
+    """Returns what a model folder or GGUF file has of an MTP head, as sentences: that begin with `PRESENT`, or `MISSING` or
+    `NONE`, or what is wrong with the file."""
+    config = object_in(where / "config.json")
     try:
-        head = head_of(folder, config)
+        if where.is_file():
+            tensors = head_tensors(where)
+            description = amount(len(tensors), "tensor") if tensors else ""
+        else:
+            head = head_of(where, config)
+            description = "" if head is None else head.description
     except DraftlightError as error:
         return str(error)
-    if head is not None:
-        return f"{PRESENT} ({head.description}); the drafter auto uses it if its family is supported."
+    if description:
+        return f"{PRESENT} ({description}); the drafter auto uses it if its family is supported."
     return MISSING if promised(config) else NONE
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,6 +30,7 @@ from engine.files.gguf_architectures import (
     architecture_of,
 )
 from engine.files.gguf_header import GgufHeader, TensorInfo
+from engine.files.mtp_files import COPY, names_of_heads
 from engine.models import gguf_blocks
 from engine.values.errors import DraftlightError
 
@@ -110,8 +112,6 @@ def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, 
 
     facts = Facts(header, path.name, values)
     architecture = architecture_of(facts, path.name)
-    if any(".nextn." in name for name in header.tensors):
-        raise facts.refuse("an MTP head (tensors named nextn)")
     return architecture, architecture.config(facts)
 
 
@@ -160,6 +160,52 @@ def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, d
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
     model.eval()
     return model, config, reader.form()
+
+
+def head_names(path: Path, header: GgufHeader) -> list[dict[str, str]]:
+    """Returns, for each layer of the file's MTP head, its tensors' names as in `engine.files.mtp_files`, by those in the file;
+    without copies of the target's rows.
+
+    Raises:
+        DraftlightError: as in `read_config`, or a name is unknown.
+    """
+    architecture, config = _described(path, header)
+    own = config["num_hidden_layers"]
+    published: dict[str, str] = {}
+    for name in header.head:
+        before, _, part = name.partition(".nextn.")
+        renamed = (f"model.layers.{before.removeprefix('blk.')}.{part}",) if part else architecture.renamed(name)
+        if len(renamed) != 1:
+            raise DraftlightError(
+                f"The MTP head of {path.name} contains unknown weights ({name}). Choose ngram, or another drafter."
+            )
+        published[name] = renamed[0]
+    found = names_of_heads(published.values(), own)
+    layers: list[dict[str, str]] = [{} for _ in range(max((index for index, _ in found.values()), default=-1) + 1)]
+    for name, whole in published.items():
+        index, inner = found.get(whole, (0, COPY))
+        if not inner.startswith(COPY):
+            layers[index][name] = inner
+    return layers
+
+
+def read_head(
+    path: Path, header: GgufHeader, names: Sequence[Mapping[str, str]], model: nn.Module, widen: bool
+) -> dict[str, mx.array]:
+    """Returns the weights of an MTP head by the names of its parameters, `layers.N.` and those in `names`. Replaces layers of the
+    model by quantised ones.
+
+    Args:
+        names: from `head_names`. widen: whether to expand all weights to 32 bits.
+    """
+    architecture, config = _described(path, header)
+    weights: dict[str, mx.array] = {}
+    with path.open("rb") as file:
+        reader = _Reader(file, path.name, replace(header, tensors=header.head), architecture, config, model, widen)
+        for index, layer in enumerate(names):
+            for name, inner in layer.items():
+                weights |= reader.read(name, (f"layers.{index}.{inner}",))
+    return weights
 
 
 def load_embedding(path: Path, header: GgufHeader, dtype: mx.Dtype) -> nn.Module:

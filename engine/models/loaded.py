@@ -42,6 +42,14 @@ class LoadedModel:
     form: str = ""
     sampling: Sampling = ()
 
+    @property
+    def weights(self) -> Path:
+        """The folder of the weights, or the GGUF file; of the base model if there is an adapter."""
+        if not self.weight_files:
+            return Path(self.path)
+        first = self.weight_files[0]
+        return first.parent if first.suffix == ".safetensors" else first
+
     @cached_property
     def sha256(self) -> str:
         """Digest of the weight files (see `engine.files.hashes`), computed at first use and recorded in the data folder."""

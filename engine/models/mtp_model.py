@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,12 +32,14 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.files.foreign import object_in, table
+from engine.files.gguf_header import read_header
 from engine.files.model_folder import CONFIG, refuse_pytorch
-from engine.files.mtp_files import MISSING, HeadTensors, head_of, is_head_folder, promised
+from engine.files.mtp_files import COPY, MISSING, HeadTensors, head_of, is_head_folder, promised
 from engine.machine.host import computes_on_host
+from engine.models import gguf_model
 from engine.models.block_config import MAX_LAYERS
 from engine.models.loaded import LoadedModel
-from engine.models.mtp_families import ALL_NORMS, MtpFamily, MtpReading, architecture_of, family_of, one_layer
+from engine.models.mtp_families import ALL_NORMS, MtpReading, architecture_of, family_of, one_layer
 from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import layer_count
@@ -203,28 +206,40 @@ def _norms_in_words(which: Collection[str]) -> str:
     return f"plus one {', '.join(words for part, words in places.items() if part in which)} only"
 
 
-def load_mtp(folder: Path, target: LoadedModel) -> MtpModel:
-    """Returns the MTP head in a folder: of the target itself, of another copy of it, or of a folder that holds the head alone.
+def load_mtp(where: Path, target: LoadedModel) -> MtpModel:
+    """Returns the MTP head in a folder: of the target itself, of another copy of it, or of a folder that holds the head alone. Or
+    that in the target's GGUF file.
 
     Raises:
         DraftlightError: there is none, its family cannot be used, or its tensors differ from those that the family has.
     """
-    described = object_in(folder / CONFIG)
     if isinstance(target.model, SplitTarget):
         raise DraftlightError("A target that is split over several processes cannot be drafted for by its MTP head.")
-    require_family(described, folder, target)
-    family = family_of(target)
-    found = head_of(folder, described)
+    if where.is_file():
+        with _explained(where):
+            return _from_gguf(where, target)
+    described = object_in(where / CONFIG)
+    require_family(described, where, target)
+    found = head_of(where, described)
     if found is None:
-        refuse_pytorch(folder)
-        advice = MISSING if promised(described) else "Its files have no tensors of an MTP head. Choose ngram, or another drafter."
-        raise DraftlightError(f"{folder} has no {WHAT}. {advice}")
+        refuse_pytorch(where)
+        advice = MISSING if promised(described) else _WITHOUT_HEAD
+        raise DraftlightError(f"{where} has no {WHAT}. {advice}")
+    with _explained(found.where):
+        return _from_folder(found, described, target)
+
+
+_WITHOUT_HEAD = "Its files have no tensors of an MTP head. Choose ngram, or another drafter."
+
+
+@contextmanager
+def _explained(where: Path) -> Iterator[None]:
     try:
-        return _assembled(found, family, described, target)
+        yield
     except DraftlightError:
         raise
-    except (ValueError, RuntimeError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise DraftlightError(f"{found.where} is not a usable {WHAT}: {reason_of(error)}") from error
+    except (ValueError, RuntimeError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, OSError) as error:
+        raise DraftlightError(f"{where} is not a usable {WHAT}: {reason_of(error)}") from error
 
 
 def require_family(described: Mapping[str, Any], folder: Path, target: LoadedModel) -> None:
@@ -251,24 +266,13 @@ def require_family(described: Mapping[str, Any], folder: Path, target: LoadedMod
         )
 
 
-def _assembled(found: HeadTensors, family: MtpFamily, described: Mapping[str, Any], target: LoadedModel) -> MtpModel:
-    inner = getattr(target.model, "language_model", target.model)
-    arguments = getattr(inner, "args", None) or target.model.args  # type: ignore[attr-defined]
-    if len(found.layers) > (most := MAX_LAYERS if family.has_several else 1):
-        raise DraftlightError(
-            f"{found.where} has an MTP head of {len(found.layers):,} layers, and those of this family have at most {most}."
-        )
-    hidden, eps = int(arguments.hidden_size), float(getattr(arguments, "rms_norm_eps", 1e-6))
-    layers, arrays = list[_Layer](), dict[str, mx.array]()
-    for index, tensors in enumerate(found.layers):
-        single = one_layer(target.model, family, tensors, index)
-        layer = cast(Any, single).layers[0]
-        is_window = family.window and getattr(layer, "is_sliding", False)
-        layers.append(_Layer(layer, hidden, eps, getattr(arguments, family.window) if is_window else None))
+def _from_folder(found: HeadTensors, described: Mapping[str, Any], target: LoadedModel) -> MtpModel:
+    family = family_of(target)
+    model, singles = _empty(found.layers, found.where, target, _hinted(family.reading, described))
+    arrays: dict[str, mx.array] = {}
+    for index, (tensors, single) in enumerate(zip(found.layers, singles, strict=True)):
         converted = _converted(_read(tensors), single, found.where)
         arrays |= {f"layers.{index}.{name}": array for name, array in converted.items()}
-    config = StateHeadConfig((layer_count(target.model) - 1,), hidden, target.context_length)
-    model = MtpModel(config, layers, _hinted(family.reading, described), family.zero_centred)
     assemble(model, arrays, found.where, _shown)
     if family.zero_centred:
         declared = ALL_NORMS if _is_raw(found, described, arrays) else frozenset()
@@ -276,6 +280,39 @@ def _assembled(found: HeadTensors, family: MtpFamily, described: Mapping[str, An
     model.metadata.files = found.files
     mx.eval(model.parameters())
     return model
+
+
+def _from_gguf(file: Path, target: LoadedModel) -> MtpModel:
+    """Returns the head in the target's GGUF file. llama.cpp stores norms with the one added."""
+    family, header = family_of(target), read_header(file)
+    if not header.head:
+        raise DraftlightError(f"{target.name} has no {WHAT}. {_WITHOUT_HEAD}")
+    names = gguf_model.head_names(file, header)
+    model, _ = _empty([layer.values() for layer in names], file, target, family.reading)
+    assemble(model, gguf_model.read_head(file, header, names, model, computes_on_host()), file, _shown)
+    model.metadata.files = (file,)
+    mx.eval(model.parameters())
+    return model
+
+
+def _empty(
+    names: Sequence[Collection[str]], where: Path, target: LoadedModel, reading: MtpReading
+) -> tuple[MtpModel, list[nn.Module]]:
+    """Returns a head with random weights, and the models that its decoder layers are from. `names`: of each layer's tensors."""
+    family = family_of(target)
+    if len(names) > (most := MAX_LAYERS if family.has_several else 1):
+        raise DraftlightError(f"{where} has an MTP head of {len(names):,} layers, and those of this family have at most {most}.")
+    inner = getattr(target.model, "language_model", target.model)
+    arguments = getattr(inner, "args", None) or target.model.args  # type: ignore[attr-defined]
+    hidden, eps = int(arguments.hidden_size), float(getattr(arguments, "rms_norm_eps", 1e-6))
+    layers, singles = list[_Layer](), list[nn.Module]()
+    for index, own in enumerate(names):
+        singles.append(single := one_layer(target.model, family, own, index))
+        layer = cast(Any, single).layers[0]
+        is_window = family.window and getattr(layer, "is_sliding", False)
+        layers.append(_Layer(layer, hidden, eps, getattr(arguments, family.window) if is_window else None))
+    config = StateHeadConfig((layer_count(target.model) - 1,), hidden, target.context_length)
+    return MtpModel(config, layers, reading, family.zero_centred), singles
 
 
 def _hinted(reading: MtpReading, described: Mapping[str, Any]) -> MtpReading:
@@ -296,7 +333,7 @@ def _read(tensors: Mapping[str, tuple[Path, str]]) -> dict[str, mx.array]:
     for name, (file, there) in tensors.items():
         if file not in loaded:
             loaded[file] = cast(dict[str, mx.array], mx.load(file.as_posix()))
-        if not name.startswith("copy.") and not name.endswith(_IGNORED):
+        if not name.startswith(COPY) and not name.endswith(_IGNORED):
             arrays[name] = loaded[file][there]
     for name in [name for name in arrays if name.endswith(".weight_scale_inv")]:
         scales, weight = arrays.pop(name), name.removesuffix("_scale_inv")

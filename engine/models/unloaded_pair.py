@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.files import library, ollama
 from engine.files.foreign import object_in, table
-from engine.files.gguf_header import read_header
+from engine.files.gguf_header import head_tensors, read_header
 from engine.files.library import LibraryModel
 from engine.files.model_folder import CONFIG, read_json
 from engine.files.mtp_files import head_of
@@ -99,11 +99,11 @@ def published_heads(target: LoadedModel) -> list[str]:
 
 
 def _has_own_head(target: LoadedModel) -> bool:
-    if not target.weight_files or target.weight_files[0].suffix != ".safetensors":
-        return False
-    folder = target.weight_files[0].parent
+    weights = target.weights
     try:
-        return head_of(folder, object_in(folder / CONFIG)) is not None
+        if weights.is_file():
+            return bool(head_tensors(weights))
+        return head_of(weights, object_in(weights / CONFIG)) is not None
     except DraftlightError:  # the file is damaged, which loading it reports
         return True
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gguf
@@ -160,6 +161,17 @@ def _gpt_oss(writer: Writer, config: dict[str, Any]) -> None:
     _yarn(writer, config)
 
 
+def _glm4_moe(writer: Writer, config: dict[str, Any]) -> None:
+    writer.add_expert_count(config["n_routed_experts"])
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    writer.add_expert_shared_count(config["n_shared_experts"])
+    writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_expert_weights_scale(config["routed_scaling_factor"])
+    writer.add_expert_weights_norm(config["norm_topk_prob"])
+
+
 def _yarn(writer: Writer, config: dict[str, Any]) -> None:
     scaling = config["rope_scaling"]
     writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
@@ -248,6 +260,14 @@ KINDS: dict[str, Kind] = {
     ),
     "starcoder2": Kind("starcoder2", A.STARCODER2, {"norm_epsilon": 1e-5}),
     "seed_oss": Kind("seed_oss", A.SEED_OSS, {"attention_bias": True}),
+    "glm4moe": Kind(
+        "glm4_moe",
+        A.GLM4_MOE,
+        {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "n_shared_experts": 1, "n_group": 1}
+        | {"topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5, "first_k_dense_replace": 1}
+        | {"attention_bias": True, "use_qk_norm": True, "partial_rotary_factor": 0.5, "tie_word_embeddings": False},
+        said=_glm4_moe,
+    ),
     "gpt-oss": Kind(
         "gpt_oss",
         A.GPT_OSS,
@@ -323,6 +343,42 @@ def write_pair(name: str, kind: str, folder: Path, seed: int = 0) -> tuple[Path,
     return path, other
 
 
+def write_published(path: Path, name: str, config: dict[str, Any], tensors: Mapping[str, np.ndarray], kind: str = "F32") -> Path:
+    """A GGUF file of a published checkpoint with its MTP head, which llama.cpp's conversion writes as further blocks.
+
+    Args:
+        config: with `num_nextn_predict_layers`. tensors: by their published names, experts stacked, or by GGUF's names.
+    """
+    made, head = KINDS[name], config["num_nextn_predict_layers"]
+    blocks = config["num_hidden_layers"] + head
+    writer = Writer(path, gguf.MODEL_ARCH_NAMES[made.arch])
+    _say(writer, made, config | {"num_hidden_layers": blocks}, _characters(config["vocab_size"]))
+    writer.add_nextn_predict_layers(head)
+    names, number = gguf.get_tensor_name_map(made.arch, blocks), gguf.GGMLQuantizationType[kind]
+    for tensor, array in tensors.items():
+        called = tensor if tensor.startswith("blk.") else _gguf_name(tensor, names)
+        stays = array.ndim == 1 or "gate_inp" in called
+        raw = array if stays else quantize(array, number)
+        writer.add_tensor(called, raw, raw_dtype=None if stays else number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _characters(width: int) -> dict[str, Any]:
+    """Metadata of a tokenizer of as many tokens, one character each."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{code:02X}>" for code in range(width - 3))]
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [0.0] * width,
+        "tokenizer.ggml.token_type": [2, 3, 3, *[6] * (width - 3)],
+        "tokenizer.ggml.eos_token_id": 2,
+    }
+
+
 def unpacked(layer: nn.Module) -> mx.array:
     """The weights of a quantised layer in float32, by MLX."""
     if layer.mode != "affine":
@@ -343,6 +399,7 @@ def _quantised(weight: np.ndarray, kind: str, generator: np.random.Generator) ->
 def _gguf_name(parameter: str, names: gguf.TensorNameMap) -> str:
     """The `gguf` package's name; that of stacked experts is what the conversion calls them."""
     known = parameter.replace("block_sparse_moe.switch_mlp", "mlp.experts").replace("mlp.switch_mlp", "mlp.experts")
+    known = known.replace("e_score_correction_bias", "e_score_correction.bias")
     found = names.get_name(known, try_suffixes=(".weight", ".bias"))
     assert found is not None, parameter
     return found if found.endswith((".weight", ".bias")) else f"{found}.weight"
@@ -358,7 +415,7 @@ def _permuted(name: str, array: np.ndarray, made: Kind, config: dict[str, Any], 
     return np.ascontiguousarray(array.reshape(heads, *inner, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape))
 
 
-def _say(writer: Writer, made: Kind, config: dict[str, Any]) -> None:
+def _say(writer: Writer, made: Kind, config: dict[str, Any], tokenizer: Mapping[str, Any] = MappingProxyType({})) -> None:
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
@@ -376,7 +433,7 @@ def _say(writer: Writer, made: Kind, config: dict[str, Any]) -> None:
     elif "layer_norm_eps" not in config:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     made.said(writer, config)
-    for key, value in tiny_models.metadata().items():
+    for key, value in (tokenizer or tiny_models.metadata()).items():
         if not key.startswith("tokenizer."):
             continue
         if isinstance(value, str):

@@ -389,7 +389,7 @@ def test_heads_are_chosen_by_name_and_by_folder(home: Path, tmp_path: Path, pair
         assert made.drafter.capabilities.samples and made.drafter.tree_reason() == "" and made.sha256
     with pytest.raises(DraftlightError, match="promises an MTP head"):
         built(MTP, loaded(write_promise(tmp_path / "promise", HYBRID)))
-    with pytest.raises(DraftlightError, match="is a GGUF file"):
+    with pytest.raises(DraftlightError, match="computes no MTP heads of this architecture"):
         built(MTP, loaded(write_gguf(tmp_path / "other.gguf")))
 
 

@@ -15,6 +15,7 @@ from engine.files import library, recommended_sampling
 from engine.models.loading import load
 from engine.values.errors import DraftlightError
 from tests.engine import eagle_files, gguf_files, mtp_files, tiny_models
+from tests.engine.checkpoint_folders import write_tensors
 
 
 @pytest.fixture
@@ -229,14 +230,17 @@ def test_three_states_of_a_head_are_told(home: Path, tmp_path: Path, capsys: pyt
     head alone is a drafter."""
     folder = tmp_path / "models"
     mtp_files.write_published(folder / "original", "qwen3_5")
-    mtp_files.write_converted(folder / "converted", "qwen3_5")
-    shutil.rmtree(folder / "converted-published")
+    mtp_files.write_promise(folder / "converted", "qwen3_5")
+    glm = mtp_files.FAMILIES["glm4_moe"]
+    both = mtp_files.stacked({**glm.target_weights(), **glm.head_weights()})
+    gguf_files.write_published(folder / "of-llama.cpp.gguf", "glm4moe", glm.config, both)
     eagle_files.write_target(folder / "without")
     mtp_files.write_drafter(folder / "alone", "qwen3_5")
     eagle_files.write_head(folder / "eagle", "authors")
     found = {model.name: model for model in library.find([folder]) if model.source == str(folder)}
     assert {name: model.head for name, model in found.items()} == {
         "original": "yes",
+        "of-llama.cpp": "yes",
         "converted": "missing",
         "without": "no",
         "alone": "",
@@ -256,7 +260,5 @@ def test_a_head_that_is_put_beside_a_model_is_noticed(home: Path, tmp_path: Path
     folder = tmp_path / "models"
     mtp_files.write_promise(folder / "tiny", "qwen3_5")
     assert [model.head for model in library.find([folder]) if model.source == str(folder)] == ["missing"]
-    mtp_files.write_sidecar(folder / "other", "qwen3_5")
-    shutil.move(folder / "other" / "mtp.safetensors", folder / "tiny")
-    shutil.rmtree(folder / "other")
+    write_tensors(folder / "tiny" / "mtp.safetensors", mtp_files.FAMILIES["qwen3_5"].head_weights())
     assert [model.head for model in library.find([folder]) if model.source == str(folder)] == ["yes"]

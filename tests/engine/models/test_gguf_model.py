@@ -171,10 +171,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"llama__rope__dimension_count": 8}, "partly rotated heads"),
     ({"extra": {"blk.0.attn_sinks.weight": np.zeros(4, np.float32)}}, "blk.0.attn_sinks.weight"),
     ({"extra": {"blk.0.attn_q.scales": np.zeros((4, 4), np.float32)}}, "blk.0.attn_q.scales"),
-    (
-        {"extra": {"blk.2.nextn.eh_proj.weight": np.zeros((4, 4), np.float32)}},
-        "has an MTP head .tensors named nextn., which is not",
-    ),
+    ({"extra": {"blk.2.nextn.eh_proj.weight": np.zeros((4, 4), np.float32)}}, "does not have .blk.2.nextn.eh_proj"),
     ({"extra": {"integers.weight": np.zeros(4, np.int32)}}, "type I32"),
     ({"tokenizer__ggml__model": None}, "no tokenizer"),
     ({"tokenizer__ggml__tokens": None}, "no tokenizer"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import mlx.core as mx
@@ -20,13 +21,15 @@ from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.mtp_families import ALL_NORMS
 from engine.models.mtp_model import MtpModel, load_mtp
+from engine.models.unloaded_pair import published_heads
 from engine.target.layer_taps import final_norm_of
-from engine.values.drafter_kinds import MTP_FOLDER, type_stated
+from engine.values.drafter_kinds import MTP, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
+from tests.engine import gguf_files
 from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, write_description, write_tensors
 from tests.engine.eagle_files import write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
-from tests.engine.mtp_files import FAMILIES, reference, write_promise, write_published
+from tests.engine.mtp_files import FAMILIES, reference, stacked, write_promise, write_published
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
 
 
 def head_of(target: LoadedModel) -> MtpModel:
-    head = load_mtp(Path(target.path), target)
+    head = load_mtp(target.weights, target)
     head.bind(target.model)
     return head
 
@@ -56,6 +59,58 @@ def test_logits_are_those_of_a_second_implementation(family: str, targets: Calla
         logits = np.array(target.model(mx.array([current["text"][:-1]]))[0, -1])
         assert np.abs(logits - current["target"]).max() < TOLERANCE
     assert max(differences(head_of(target), target, made["rounds"])) < TOLERANCE
+
+
+# GGUF files
+
+
+def write_gguf(path: Path, changes: Mapping[str, np.ndarray | None] = MappingProxyType({}), kind: str = "F32") -> Path:
+    made = FAMILIES["glm4_moe"]
+    tensors = {**made.target_weights(), **made.head_weights(), **changes}
+    present = stacked({name: array for name, array in tensors.items() if array is not None})
+    return gguf_files.write_published(path, "glm4moe", made.config, present, kind)
+
+
+def test_a_head_in_a_gguf_file_gives_the_logits_of_a_second_implementation(tmp_path: Path) -> None:
+    target, rounds = loaded(write_gguf(tmp_path / "model.gguf")), reference("glm4_moe")["rounds"]
+    assert published_heads(target) == [MTP]
+    for current in rounds:
+        logits = np.array(target.model(mx.array([current["text"][:-1]]))[0, -1])
+        assert np.abs(logits - current["target"]).max() < TOLERANCE
+    assert max(differences(head_of(target), target, rounds)) < TOLERANCE
+
+
+@pytest.mark.parametrize("is_promised", [True, False])
+def test_a_gguf_target_without_the_tensors_of_its_head_loads(is_promised: bool, tmp_path: Path) -> None:
+    made = FAMILIES["glm4_moe"]
+    config = made.config if is_promised else made.config | {"num_nextn_predict_layers": 0}
+    file = gguf_files.write_published(tmp_path / "model.gguf", "glm4moe", config, stacked(made.target_weights()))
+    target = loaded(file)
+    assert len(target.model.layers) == made.config["num_hidden_layers"]
+    with pytest.raises(DraftlightError, match=r"has no MTP head\. .*Choose ngram"):
+        head_of(target)
+
+
+def test_a_gpu_keeps_the_head_of_a_gguf_file_quantised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_gguf(tmp_path / "model.gguf", kind="Q8_0")
+    expected = dict(tree_flatten(head_of(loaded(file)).parameters()))
+    for module in ("loading", "mtp_model", "state_head"):
+        monkeypatch.setattr(f"engine.models.{module}.computes_on_host", lambda: False)
+    head = load_mtp(file, loaded(file))
+    kept = {path: layer for path, layer in head.named_modules() if hasattr(layer, "scales")}
+    assert {"layers.0.fc", "layers.0.layer.mlp.switch_mlp.up_proj", "layers.0.layer.self_attn.q_proj"} <= kept.keys()
+    for path, layer in kept.items():
+        np.testing.assert_allclose(np.array(gguf_files.unpacked(layer)), np.array(expected[f"{path}.weight"]), atol=1e-6)
+
+
+def test_what_the_head_of_a_gguf_file_lacks_or_has_too_much_is_named(tmp_path: Path) -> None:
+    target = loaded(write_gguf(tmp_path / "whole.gguf"))
+    cut = write_gguf(tmp_path / "cut.gguf", {"model.layers.3.hnorm.weight": None})
+    with pytest.raises(DraftlightError, match=r"it lacks .*hnorm"):
+        load_mtp(cut, target)
+    strange = write_gguf(tmp_path / "strange.gguf", {"blk.3.attn_sinks.weight": np.zeros(4, np.float32)})
+    with pytest.raises(DraftlightError, match=r"contains unknown weights \(blk.3.attn_sinks"):
+        load_mtp(strange, target)
 
 
 # Wrong readings
@@ -413,6 +468,7 @@ def test_the_list_of_models_says_what_there_is_of_a_head(tmp_path: Path) -> None
     assert "an MTP head (15 tensors, 1 layer, 32 bit)" in head_words(write_published(tmp_path / "there", "qwen3_5"))
     assert "promises an MTP head" in head_words(write_promise(tmp_path / "promised", "qwen3_5"))
     assert head_words(write_target(tmp_path / "none")) == "It has no MTP head."
+    assert "an MTP head (25 tensors)" in head_words(write_gguf(tmp_path / "model.gguf"))
 
 
 def test_a_head_of_another_architecture_is_refused(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
