@@ -60,7 +60,8 @@ _DRAFTER = (
         "--start",
         metavar="FOLDER",
         type=Path,
-        help="continue this head, keeping its layers and vocabulary; a block drafter begins with its first step",
+        help="continue this head, or a published EAGLE-3 head, keeping its layers and vocabulary; a block drafter begins with "
+        "its first step",
     ),
 )
 _BLOCK = (

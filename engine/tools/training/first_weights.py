@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
+from mlx.utils import tree_flatten
 
+from engine.files.model_folder import CONFIG, read_json
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel
+from engine.models.eagle3_model import Eagle3Model, load_eagle3
 from engine.models.head_model import HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import dense, embedding_of, hidden_size_of
 from engine.tools.training.features import Example
+from engine.values.drafter_kinds import EAGLE_FOLDER, MTP_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 
 
@@ -95,12 +100,21 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
 
 
 def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) -> HeadModel:
-    """Returns an earlier head to continue training, in float32.
+    """Returns an earlier head to continue training, in float32; a published EAGLE-3 head becomes one of ours.
 
     Raises:
         DraftlightError: it is not a usable head, or it belongs to another target or other taps.
     """
-    head = load_head(folder)
+    kind = type_stated(read_json(folder / CONFIG))
+    if kind == MTP_FOLDER:
+        raise DraftlightError(
+            f"Training cannot start from {folder}: the attention of an MTP head reads state and token fused into one vector, and "
+            "that of a draft head reads both. Omit --start, or use the MTP head as it is."
+        )
+    if kind == EAGLE_FOLDER:
+        head = head_of_eagle3(load_eagle3(folder, target), target, folder)
+    else:
+        head = load_head(folder)
     head.require_target(target)
     if taps is not None and tuple(taps) != head.config.taps:
         own = ",".join(map(str, head.config.taps))
@@ -108,6 +122,68 @@ def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) 
     head.set_dtype(mx.float32)
     head.train()
     return head
+
+
+def head_of_eagle3(eagle: Eagle3Model, target: LoadedModel, folder: Path) -> HeadModel:
+    """Returns a head that computes what an EAGLE-3 head does. Its columns of `qkv` are in the other order: state, embedding.
+
+    Raises:
+        DraftlightError: the head has parts that ours lack, or another size; names them.
+    """
+    stated, config, layer = eagle.stated, config_for(target, eagle.config.taps), eagle.layers[0]
+    attention, mlp = layer.self_attn, layer.mlp
+    differs = {
+        "another kind than EAGLE-3": stated.is_second or stated.reads_final_state,
+        f"{len(eagle.layers)} layers": len(eagle.layers) > 1,
+        "another hidden size than the target": stated.hidden_size != config.hidden_size,
+        "norms before fc": stated.norm_before_fc or stated.fc_norm,
+        "norms of queries and keys": "weight" in attention.q_norm,
+        "biases": any(name.endswith(".bias") for name in dict(tree_flatten(eagle.parameters()))),
+        "a residual stream or a chain after the norm": eagle.reading.norm_before_residual or eagle.reading.chain_normed,
+        "heads of another width": stated.head_dim * stated.num_attention_heads != stated.hidden_size,
+        "scaled rotary positions": stated.rope_scaling is not None,
+        "another activation than silu": stated.activation != "silu",
+        "an embedding of its own": "embed_tokens" in eagle and not _is_embedding_of(target, eagle.embed_tokens),
+        "no output rows": "lm_head" not in eagle,
+        "the embedding among its layers": min(config.taps) < 0,
+    }
+    if found := [what for what, is_true in differs.items() if is_true]:
+        raise DraftlightError(f"Training cannot start from {folder}, because it has {', '.join(found)}. Omit --start.")
+    gate_up = mx.concatenate([part for module in (mlp.gate_proj, mlp.up_proj) if (part := dense(module)) is not None])
+    config = replace(
+        config,
+        intermediate_size=gate_up.shape[0] // 2,
+        num_attention_heads=stated.num_attention_heads,
+        num_key_value_heads=stated.num_key_value_heads,
+        rope_theta=stated.rope_theta,
+        rms_norm_eps=stated.rms_norm_eps,
+    )
+    projections = [dense(getattr(attention, name)) for name in ("q_proj", "k_proj", "v_proj")]
+    joined = mx.concatenate([part for part in projections if part is not None])
+    of_embedding, of_state = mx.split(joined, 2, axis=1)
+    weights = {
+        "fc": dense(eagle.fc),
+        "feature_norm": layer.hidden_norm.weight,
+        "embedding_norm": layer.input_layernorm.weight,
+        "qkv": mx.concatenate([of_state, of_embedding], axis=1),
+        "output": dense(attention.o_proj),
+        "mlp_norm": layer.post_attention_layernorm.weight,
+        "gate_up": gate_up,
+        "down": dense(mlp.down_proj),
+        "norm": eagle.norm.weight,
+        "head": dense(eagle.lm_head),
+    }
+    ids = eagle.target_ids if eagle.target_ids is not None else mx.arange(eagle.lm_head.weight.shape[0], dtype=mx.int32)
+    head = HeadModel(config, ids.size)
+    head.metadata.target_ids, head.metadata.file = ids, eagle.metadata.files[0]
+    head.load_weights([(f"{name}.weight", array) for name, array in weights.items() if array is not None])
+    mx.eval(head.parameters(), ids)
+    return head
+
+
+def _is_embedding_of(target: LoadedModel, own: nn.Module) -> bool:
+    there, here = dense(embedding_of(target.model)), dense(own)
+    return there is not None and here is not None and there.shape == here.shape and bool(mx.allclose(there, here, atol=1e-3))
 
 
 def copy_where_it_fits(module: Any, array: mx.array | None) -> None:

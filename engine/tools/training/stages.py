@@ -278,7 +278,6 @@ class _Run:
         digest = hashlib.sha256()
         for example in examples:
             digest.update(example.tokens.tobytes())
-        start = self.request.start
         planned = asdict(plan)
         if self.request.kind == "head":
             del planned["anchors"]
@@ -290,7 +289,7 @@ class _Run:
             "taps": list(self.config.taps),
             "vocabulary": len(ids),
             "text": f"{amount(sum(map(len, examples)), 'token')}, {digest.hexdigest()[:16]}",
-            "start": None if start is None else file_sha256(start / "model.safetensors"),
+            "start": None if self.start is None else self.start.sha256,
             "patience": self.request.patience,
         }
 
@@ -342,11 +341,10 @@ class _Run:
         train, held_out = split(features.examples(files, self.work.features))
         ids = training.ids
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
-        start = self.request.start
         layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else amount(self.request.layers, "layer")
         origin = f"copied from the target's last {layers} where shapes allow, otherwise random"
-        if start is not None:
-            origin = f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}"
+        if self.start is not None:
+            origin = f"the head with SHA-256 {self.start.sha256}"
         return head_card.Facts(
             target=self.target.name,
             config=self.config,
