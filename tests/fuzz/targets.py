@@ -250,6 +250,7 @@ _OF_KIND: dict[str, dict[str, Any]] = {
     "qwen2": _STRETCHED,
     "qwen2moe": {**_EXPERTS, "expert_shared_feed_forward_length": 64},
     "qwen3moe": _EXPERTS,
+    "glm4moe": {**_EXPERTS, "expert_gating_func": 2, "expert_weights_scale": 1.5, "expert_weights_norm": True},
     "gemma2": {**_WINDOW, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
     "gemma3": _WINDOW,
     "gemma4": {
