@@ -29,11 +29,12 @@ FILES = (
     "*.jinja",
     "model*.safetensors",
     "adapter*.safetensors",
+    "mtp.safetensors",  # an MTP head beside the weights
     "tokenizer.model",
     "*.tiktoken",
     "tiktoken.model",
 )
-"""Patterns of the files that mlx-lm reads from a repository. Code and pickled weights are not among them."""
+"""Patterns of the files that mlx-lm and Draftlight read from a repository. Code and pickled weights are not among them."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """Matches the name of a model on the Hub, "owner/model". A relative path may look the same."""
 MAX_RESULTS = 50

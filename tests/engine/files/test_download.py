@@ -81,6 +81,13 @@ def test_a_model_arrives_whole_and_is_found_and_fetched_only_once(served: Hub, m
     assert served.sent == sent, "what is in place was fetched again"
 
 
+def test_a_head_beside_the_weights_is_fetched_with_them(served: Hub, model: Path) -> None:
+    served.files["org/model"] |= {"mtp.safetensors": b"a head", "notes.safetensors": b"something else"}
+    place = fetch().place
+    assert place is not None and (place / "mtp.safetensors").read_bytes() == b"a head"
+    assert {file.name for file in place.iterdir()} == {*(file.name for file in model.iterdir()), "mtp.safetensors"}
+
+
 @pytest.mark.usefixtures("served")
 def test_a_group_that_shares_the_models_may_use_the_lock_as_well() -> None:
     modes = set()
