@@ -268,6 +268,8 @@ class GrowingTree(TreeSampler):
         size = max(1, self._policy.tree_size(self._plan, self._reached, self._steps))
         for each in self._likeliest(self._open)[: max(0, size - len(self._parents))]:
             self._add(each)
+        if not self._parents:  # the drafter has no finite logit
+            return Draft(DraftTree.plain(self._draws.history[-1], self._draws.vocab_size), statistics=statistics)
         drafted = super().draft(statistics)
         if self.shape.is_chain and not drafted.tree.is_chain:
             drafted = replace(drafted, tree=self._as_chain(drafted.tree))

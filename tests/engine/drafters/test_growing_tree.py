@@ -147,5 +147,11 @@ def test_a_tree_without_branches_is_a_chain_with_a_distribution_for_each_token()
         assert draft.tree.placed == (frozenset({0}) if copied else frozenset())
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_without_a_finite_logit_nothing_is_proposed(temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.engine.drafters.test_growing_tree.LOGITS", np.full_like(LOGITS, -np.inf))
+    assert grown(Policy([0], 3), temperature=temperature).tree.size == 0
+
+
 def test_at_least_one_token_is_proposed() -> None:
     assert grown(Policy([0], 0)).tree.size == 1
