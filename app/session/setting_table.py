@@ -90,10 +90,8 @@ class Described:
     def about(self) -> str:
         """Its description, with the range of a number."""
         match self.form:
-            case Number() | GammaNumber() | Seed():
+            case Number() | GammaNumber() | BudgetNumber() | Seed():
                 return f"{self.words} Range: {RANGES[self.name].short}."
-            case BudgetNumber():
-                return f"{self.words} Range: {RANGES['budget'].short}."
             case _:
                 return self.words
 

@@ -297,7 +297,8 @@ class DecodeLoop:
                     plan = replace(plan, budget=self._options.budget, width=width)
                     plan = plan if width > 1 else replace(plan, length=min(plan.length, plan.budget))
                 tokens, rule = self._answer.tokens, self._options.rule
-                sampler = Sampler(self._shaper, rule, noise, tokens, vocab_size, plan, self._policy)
+                policy = self._policy if isinstance(self._policy, AdaptivePolicy) else None
+                sampler = Sampler(self._shaper, rule, noise, tokens, vocab_size, plan, policy)
                 return plan, self._drafter.propose(plan, sampler)
             statistics = next(iter(estimates.values())).statistics if len(estimates) == 1 else None
         return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)

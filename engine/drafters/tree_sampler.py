@@ -31,14 +31,6 @@ class Draws:
     history: Sequence[int]
     vocab_size: int
 
-    def rows(
-        self, logits: mx.array, target_ids: mx.array | None, proposals: mx.array | None, before: Sequence[Sequence[int]]
-    ) -> Distribution:
-        """Returns the distributions (nodes, vocab) from raw logits (nodes, draft width). `before`: for each node the indexes into
-        `proposals` of the tokens on its path."""
-        whole = onto_target_ids(logits, self.vocab_size, target_ids)
-        return self.shaper.shape(whole, self.history, proposals, before=before)
-
     def children(self, rows: Distribution, depths: Sequence[int], count: int) -> tuple[mx.array, mx.array]:
         """Returns the ids of the first `count` children of nodes at some depths, and how far their scores are below the first
         (`Distribution.first_draws`)."""
@@ -68,19 +60,20 @@ class TreeSampler(ABC):
 
     The children of a node are the tokens with the largest scores under its distribution and the noise of its depth: under gumbel
     the target's own noise, otherwise that of the draft. That is sampling without replacement.
+
+    Args:
+        copies: ids of the nodes that are proposed without sampling, by node. They are a path from the root.
+
+    Attributes:
+        shape: the nodes so far.
     """
 
-    def __init__(self, draws: Draws, copies: Mapping[int, int]) -> None:
-        """`copies`: ids of the nodes that are proposed without sampling, by node. They are a path from the root."""
+    def __init__(self, draws: Draws, shape: TreeShape, copies: Mapping[int, int]) -> None:
         self._draws = draws
+        self.shape = shape
         self._copies = dict(copies)
         self._tokens = {node: mx.array([token], dtype=mx.int32) for node, token in copies.items()}
         self._rows: dict[int, Distribution] = {}
-
-    @property
-    @abstractmethod
-    def shape(self) -> TreeShape:
-        """The nodes so far."""
 
     @property
     @abstractmethod
@@ -129,7 +122,8 @@ class TreeSampler(ABC):
         known = sorted(self._tokens)
         proposals = mx.concatenate([self._tokens[node] for node in known]) if known else None
         before = [[known.index(each) for each in self.shape.path_to(node)[1:]] for node in nodes]
-        rows = self._draws.rows(logits, target_ids, proposals, before)
+        whole = onto_target_ids(logits, self._draws.vocab_size, target_ids)
+        rows = self._draws.shaper.shape(whole, self._draws.history, proposals, before=before)
         self._rows |= {node: rows.part(index, index + 1) for index, node in enumerate(nodes)}
         return rows
 
@@ -138,18 +132,9 @@ class FixedTree(TreeSampler):
     """A tree whose shape is known before any token is, as rejection requires: its siblings are judged as draws without
     replacement, which they are only if no drawn token decided how many of them there are."""
 
-    def __init__(self, draws: Draws, shape: TreeShape, copies: Mapping[int, int]) -> None:
-        super().__init__(draws, copies)
-        self._shape = shape
-
-    @property
-    def shape(self) -> TreeShape:
-        """As in `TreeSampler`."""
-        return self._shape
-
     @property
     def waiting(self) -> list[int]:
-        """As in `TreeSampler`."""
+        """The nodes whose tokens are known and whose children must still be sampled, ascending."""
         return [
             node
             for node in self.shape.expanded
@@ -157,7 +142,7 @@ class FixedTree(TreeSampler):
         ]
 
     def expand(self, nodes: Sequence[int], logits: mx.array, target_ids: mx.array | None = None) -> None:
-        """As in `TreeSampler`."""
+        """Samples as many children of some nodes as the shape has."""
         rows = self._distributions(nodes, logits, target_ids)
         copies = [[self._copies[child] for child in self.shape.children[node] if child in self._copies] for node in nodes]
         left = rows.without(mx.array([copied[0] if copied else -1 for copied in copies])) if any(copies) else rows
@@ -209,9 +194,8 @@ class GrowingTree(TreeSampler):
     def __init__(
         self, draws: Draws, plan: DraftPlan, policy: Expansion, depth: int, copied: Sequence[int], chances: Sequence[float]
     ) -> None:
-        super().__init__(draws, {})
+        super().__init__(draws, TreeShape(()), {})
         self._plan, self._policy, self._depth = plan, policy, depth
-        self._parents: list[int] = []
         self._nodes = [_Candidate(None, mx.array([draws.history[-1]]), 1.0, node=0)]  # of the tree, by number
         self._open: list[_Candidate] = []  # the others
         for token, chance in zip(copied, chances, strict=True):
@@ -224,13 +208,8 @@ class GrowingTree(TreeSampler):
             self._waiting = [0]
 
     @property
-    def shape(self) -> TreeShape:
-        """As in `TreeSampler`."""
-        return TreeShape(self._parents)
-
-    @property
     def waiting(self) -> list[int]:
-        """As in `TreeSampler`."""
+        """The nodes of the deepest level that the policy has chosen to expand, likeliest first."""
         return self._waiting
 
     @property
@@ -238,7 +217,7 @@ class GrowingTree(TreeSampler):
         return [each.reached for each in (*self._nodes[1:], *self._open)]
 
     def expand(self, nodes: Sequence[int], logits: mx.array, target_ids: mx.array | None = None) -> None:
-        """As in `TreeSampler`; `nodes` are all that wait."""
+        """Samples the children of all nodes that wait, and chooses those of them that are expanded next."""
         parents = [self._nodes[node] for node in nodes]
         rows = self._distributions(nodes, logits, target_ids)
         ids, gaps = self._draws.children(rows, [self._steps] * len(nodes), self._plan.width)
@@ -260,15 +239,13 @@ class GrowingTree(TreeSampler):
         wanted = 0
         if self._steps < self._depth and level:
             wanted = self._policy.nodes_to_expand(self._plan, self._reached, [each.reached for each in level], self._steps)
-        free = self._plan.budget - len(self._parents)
-        self._waiting = [self._add(each) for each in level[: min(wanted, free)]]
+        self._waiting = self._add(level[: min(wanted, self._plan.budget - self.shape.size)])
 
     def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
-        """As in `TreeSampler`."""
+        """Returns the expanded nodes and the likeliest others that are worth their rows."""
         size = max(1, self._policy.tree_size(self._plan, self._reached, self._steps))
-        for each in self._likeliest(self._open)[: max(0, size - len(self._parents))]:
-            self._add(each)
-        if not self._parents:  # the drafter has no finite logit
+        self._add(self._likeliest(self._open)[: max(0, size - self.shape.size)])
+        if not self.shape.size:  # the drafter has no finite logit
             return Draft(DraftTree.plain(self._draws.history[-1], self._draws.vocab_size), statistics=statistics)
         drafted = super().draft(statistics)
         if self.shape.is_chain and not drafted.tree.is_chain:
@@ -288,14 +265,17 @@ class GrowingTree(TreeSampler):
     def _likeliest(candidates: Iterable[_Candidate]) -> list[_Candidate]:
         return sorted(candidates, key=lambda each: -each.reached)
 
-    def _add(self, candidate: _Candidate) -> int:
-        """Makes a candidate a node, and returns its number."""
-        assert candidate.parent is not None and candidate.parent.node is not None, "a parent is likelier than its children"
-        candidate.node = len(self._nodes)
-        self._parents.append(candidate.parent.node)
-        self._nodes.append(candidate)
-        self._open.remove(candidate)
-        self._tokens[candidate.node] = candidate.token
-        if candidate.copied >= 0:
-            self._copies[candidate.node] = candidate.copied
-        return candidate.node
+    def _add(self, candidates: Iterable[_Candidate]) -> list[int]:
+        """Makes candidates nodes, and returns their numbers."""
+        parents, first = list(self.shape.parents), len(self._nodes)
+        for candidate in candidates:
+            assert candidate.parent is not None and candidate.parent.node is not None, "a parent is likelier than its children"
+            candidate.node = len(self._nodes)
+            parents.append(candidate.parent.node)
+            self._nodes.append(candidate)
+            self._open.remove(candidate)
+            self._tokens[candidate.node] = candidate.token
+            if candidate.copied >= 0:
+                self._copies[candidate.node] = candidate.copied
+        self.shape = TreeShape(parents)
+        return list(range(first, len(self._nodes)))

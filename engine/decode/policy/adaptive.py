@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.decode.policy.costs import MachineCosts
 from engine.decode.policy.estimates import DECAY, OUTLIER, Acceptance, Cost, speed
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, Estimate
+from engine.rounds.tree_theory import TreeBound
 from engine.types import MAX_GAMMA, Gamma, Outlook, Round, Skipped
 from engine.values.tree_shape import chances_by_rank, likeliest_tree
 
@@ -84,27 +85,18 @@ class _Candidate:
         """Returns the expected speeds with 1 to `length` proposals, by its acceptance rate."""
         return speed([self.acceptance.alpha] * length, self.cost, catching_up)
 
-    def best_tree(self, depth: int) -> _Tree:
+    def best_tree(self, depth: int) -> TreeBound:
         """Returns the tree of at most `depth` levels with the highest expected speed, by its acceptance rate."""
         sizes, levels, tokens = _likeliest_trees(depth, self.width, round(self.acceptance.alpha, 2))
         speeds = (1 + tokens) / (1 + self.cost.of_all(sizes, levels))
         best = int(speeds.argmax())
-        return _Tree(float(speeds[best]), int(sizes[best]), int(levels[best]))
+        return TreeBound(float(speeds[best]), int(sizes[best]), int(levels[best]))
 
     def speed(self, length: int | None) -> float:
         """Returns its expected speed at `length`, or at the best length or tree if that is None."""
         if length:
             return self.speeds(length)[-1]
         return max(self.speeds(MOST_SAMPLED)) if self.width == 1 else self.best_tree(MOST_SAMPLED).speed
-
-
-@dataclass(frozen=True, slots=True)
-class _Tree:
-    """The size of a tree: expected speed, in tokens per plain round; number of nodes; number of levels."""
-
-    speed: float
-    nodes: int
-    levels: int
 
 
 @functools.cache
@@ -227,7 +219,7 @@ class AdaptivePolicy:
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
             plan = DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
-            return replace(plan, budget=MAX_GAMMA, width=candidate.width, grows=True) if self._grows else plan
+            return replace(plan, width=candidate.width, grows=True) if self._grows and candidate.width > 1 else plan
         if not has_turn:
             return None
         # By the acceptance rate. The length is open up to the sampling limit, or up to MAX_GAMMA if copies may follow.

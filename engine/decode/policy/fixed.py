@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from engine.drafters.draft import Draft, DraftPlan, Estimate
 from engine.types import Round
@@ -24,22 +24,6 @@ class FixedPolicy:
         """Returns the plan of a round in which at most `room` tokens may be proposed."""
         length = min(self._gamma, room)
         return DraftPlan(next(iter(estimates)), length) if length >= 1 else DraftPlan(None)
-
-    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
-        """Returns True: a fixed length is never cut short."""
-        return True
-
-    def corrected(self, plan: DraftPlan, chance: float) -> float:
-        """As in `engine.decode.policy.adaptive.AdaptivePolicy`, without verdicts."""
-        return chance
-
-    def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
-        """Returns 0: a tree grows under an adaptive policy only."""
-        return 0
-
-    def tree_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> int:
-        """Returns the budget."""
-        return plan.budget
 
     def update(self, finished: Round, draft: Draft) -> None:
         """Does nothing: there is nothing to learn."""
