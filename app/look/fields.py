@@ -354,7 +354,7 @@ class BudgetBox(NumberField):
         return None if super().setting == CHAIN else super().setting
 
     def show_value(self, value: object) -> None:
-        """As in `NumberField`; None is "chain"."""
+        """Shows the budget in force, "chain" for None, without reporting a change."""
         super().show_value(CHAIN if value is None else value)
 
 

@@ -23,6 +23,9 @@ TICK_MS = 250
 class ViewUpdates(QObject):
     """Signals to the views what has changed.
 
+    Args:
+        is_moving: returns whether verdicts are just appearing in the running answer.
+
     Signals:
         refreshed: the session or the settings have changed; every view updates completely.
         text_grown, views_grown: the running answer has new rounds and nothing else has changed; for its text and for all other
@@ -36,9 +39,6 @@ class ViewUpdates(QObject):
     ticked = Signal()
 
     def __init__(self, chat: Chat, parent: QObject, is_moving: Callable[[], bool] = lambda: False) -> None:
-        """Args:
-        is_moving: returns whether verdicts are just appearing in the running answer.
-        """
         super().__init__(parent)
         self._is_moving = is_moving
         self._session = chat.session

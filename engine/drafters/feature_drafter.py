@@ -151,7 +151,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
             self._fuse()
 
     def has_token(self, token: int) -> bool:
-        """As in `Drafter`."""
+        """Returns whether the model has a column for a token of the target."""
         return self._model.column_of(token) is not None
 
     # Copies

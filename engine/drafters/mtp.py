@@ -14,6 +14,7 @@ from engine.values.drafter_kinds import MTP
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.drafters.loaded.Build`. The model's own head is where its weights are, also if it has an adapter."""
+    """Loads a published MTP head (see `engine.drafters.loaded.Build`): that of the folder `name`, or the model's own, which is
+    where its weights are, also if it has an adapter."""
     head = load_mtp(target.weights if name == MTP else Path(name).expanduser(), target)
     return loaded_head(head, target, name, settle(head, target))

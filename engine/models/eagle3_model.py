@@ -207,7 +207,7 @@ class Eagle3Model(StateHead[EagleReading]):
         return {words: reading for words, reading in found.items() if words}
 
     def chain_readings(self) -> Mapping[str, EagleReading]:
-        """As in `StateHead`; EAGLE-1 and 2 have no norm."""
+        """Returns the other readings of a chain; none for EAGLE-1 and 2, which have no norm."""
         return {} if self.stated.is_second else super().chain_readings()
 
     def read_as(self, reading: EagleReading) -> None:

@@ -89,7 +89,7 @@ class MtpModel(StateHead[MtpReading]):
 
     @property
     def cache_count(self) -> int:
-        """As in `RowModel`: also for the outputs of all layers but the last, which the next row needs."""
+        """Number of caches: one for each layer, and one for the outputs of each but the last, which the next row needs."""
         return 2 * len(self.layers) - 1
 
     @property
@@ -131,7 +131,7 @@ class MtpModel(StateHead[MtpReading]):
         return layer.norm(after) if self.reading.chain_normed else after
 
     def logits(self, features: mx.array) -> mx.array:
-        """As in `RowModel`: of the first of the layers that have computed a row."""
+        """Returns the (..., columns) logits of the first of the layers that have computed a row."""
         parts = self._parts(features)
         return self.output(parts[0] if self.reading.chain_normed else self.layers[-len(parts)].norm(parts[0]))
 

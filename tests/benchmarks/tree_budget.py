@@ -44,6 +44,7 @@ from engine.target.interface import PromptCache
 from engine.types import DecodingOptions, Round
 from engine.values.drafter_kinds import HEAD
 from engine.values.statistics import student_quantile
+from tests.benchmarks.trees import interval
 from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
 
 KINDS: dict[str, dict[str, Any]] = {"chain": {"gamma": "auto", "budget": None}, "tree": {"gamma": "auto", "budget": "auto"}}
@@ -143,13 +144,6 @@ def _ranks(rounds: Sequence[Round]) -> list[int]:
 # Report
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the mean and half of its 95 % interval."""
-    if len(values) < 2:
-        return statistics.mean(values), math.inf
-    return statistics.mean(values), student_quantile(0.025, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-
-
 def slower(values: Sequence[float]) -> float:
     """Returns the one-sided p-value of a mean of logarithms below 0: by Student's t."""
     spread = statistics.stdev(values) if len(values) > 2 else 0.0
@@ -197,11 +191,9 @@ def report(lines: Sequence[dict[str, Any]], costs: MachineCosts) -> None:
             ratios = [[tree / chain for chain, tree in zip(of["chain"], of["tree"], strict=True)] for of in (taus, speeds)]
             p_values[f"{drafter}, {rule}, T {temperature:g}, {category}"] = slower([math.log(ratio) for ratio in ratios[1]])
             means = [statistics.mean(of[kind]) for of in (taus, speeds) for kind in KINDS]
-            (tau, tau_reach), (speed, speed_reach) = map(interval, ratios)
-            print(
-                f"  {category:10} {len(chosen):3}  {means[0]:9.2f} {means[1]:5.2f}  {means[2]:11.2f} {means[3]:5.2f}   "
-                f"{tau:.2f} ± {tau_reach:.2f}   {speed:.2f} ± {speed_reach:.2f}"
-            )
+            tau, speed = map(interval, ratios)
+            shown = f"{means[0]:9.2f} {means[1]:5.2f}  {means[2]:11.2f} {means[3]:5.2f}   {tau}   {speed}"
+            print(f"  {category:10} {len(chosen):3}  {shown}")
         if drafter == HEAD:
             _bounds([answer for _, answer in entries], costs)
     found = significant(p_values)
@@ -216,9 +208,9 @@ def _bounds(answers: Sequence[dict[str, Any]], costs: MachineCosts) -> None:
     _bound("this machine", chances, costs, [each["plain"]["milliseconds"] / each["tree"]["milliseconds"] for each in answers])
     if flat := [each["flat"] for each in answers if "flat" in each]:
         _bound("flat rows up to 8", chances, FLAT, [each["tree"] for each in flat])
-        ratio, reach = interval([each["tree"] / each["chain"] for each in flat])
+        ratio = interval([each["tree"] / each["chain"] for each in flat])
         chain = statistics.mean(each["chain"] for each in flat)
-        print(f"  flat rows up to 8: chain {chain:.2f}; tree / chain {ratio:.2f} ± {reach:.2f}")
+        print(f"  flat rows up to 8: chain {chain:.2f}; tree / chain {ratio}")
 
 
 def _bound(name: str, chances: Sequence[float], costs: MachineCosts, speeds: Sequence[float]) -> None:

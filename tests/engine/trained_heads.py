@@ -22,10 +22,8 @@ _VERBS = ("sees", "paints", "sells", "likes")
 _COLOURS = ("red", "blue", "green", "black")
 _THINGS = ("cat", "house", "boat", "tree", "bird")
 
-_TEXT = {
-    "model_type": "qwen3_5_text",
+_LAYER = {
     "hidden_size": HIDDEN,
-    "num_hidden_layers": LAYERS,
     "num_attention_heads": 3,
     "num_key_value_heads": 1,
     "head_dim": 16,
@@ -33,6 +31,11 @@ _TEXT = {
     "hidden_act": "silu",
     "rms_norm_eps": 1e-6,
     "vocab_size": VOCABULARY,
+}
+_TEXT = {
+    "model_type": "qwen3_5_text",
+    **_LAYER,
+    "num_hidden_layers": LAYERS,
     "max_position_embeddings": 4096,
     "attention_bias": False,
     "full_attention_interval": 2,
@@ -57,14 +60,7 @@ EAGLE: Mapping[str, Any] = {
     "eagle_aux_hidden_state_layer_ids": [tap + 1 for tap in TAPS],
     "transformer_layer_config": {
         "model_type": "llama",
-        "hidden_size": HIDDEN,
-        "num_attention_heads": 3,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-        "intermediate_size": 96,
-        "hidden_act": "silu",
-        "rms_norm_eps": 1e-6,
-        "vocab_size": VOCABULARY,
+        **_LAYER,
         "max_position_embeddings": 2048,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },

@@ -1,4 +1,4 @@
-"""The measurement of a published head on its first use: which depths, what is told, and what an answer begins with."""
+"""A published head is measured on its first use: at which depths, in which words, and with which effect on an answer's start."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def mtp(folder: Path, target: LoadedModel, change: Mapping[str, Any] | None = No
 
 
 def contract(**entries: str) -> dict[str, Any]:
-    """What MTPLX writes into config.json about a head."""
+    """Returns the entries of config.json in which MTPLX describes a head."""
     return {"mtplx_mtp_contract": entries}
 
 

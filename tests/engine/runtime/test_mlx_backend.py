@@ -1,4 +1,4 @@
-"""What the backend of MLX stores for later processes."""
+"""The backend of MLX stores results that later processes need."""
 
 from __future__ import annotations
 
