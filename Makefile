@@ -110,7 +110,7 @@ bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=d
 self-test: setup model ## load the model, decode, draw the window, quit
 	@QT_QPA_PLATFORM=offscreen $(PY) -m app self-test
 
-bench-%: setup model ## run tests/benchmarks/NAME.py, for example bench-noise; ARGS="..." is passed on
+bench-%: setup model ## run tests/benchmarks/NAME.py, for example bench-kernel; ARGS="..." is passed on
 	@$(PY) -m tests.benchmarks.$(subst -,_,$*) $(ARGS)
 
 fuzz: setup build/atheris ## fuzz every reader of foreign files, a million inputs each; ARGS="TARGET... --inputs N" is passed on

@@ -315,7 +315,7 @@ def test_commands_are_found_and_those_that_fail_are_noticed(place: Place, capsys
         with pytest.raises((Unknown, SystemExit, subprocess.CalledProcessError)):
             place.run(wrong)
     for wrong in (
-        "make bench-plain ARGS=--louder",
+        "make bench-kernel ARGS=--louder",
         "make test PYTEST_ARGS=--louder",
         "pip install nothing",
         "pipx upload x",

@@ -10,6 +10,7 @@ of its own, so only its cost is comparable. Without Metal the kernel's column is
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 
 import mlx.core as mx
@@ -17,12 +18,24 @@ from mlx_lm.sample_utils import make_sampler
 
 from engine.noise import kernel as noise_kernel
 from engine.noise import source as noise
-from tests.benchmarks.noise import Work, fastest
 
 VOCABULARIES = (32_768, 131_072, 262_144)
 ROWS = (1, 2, 4, 8, 16)
 TEMPERATURE = 0.8
 SEED = 2024
+
+Work = Callable[[], object]
+
+
+def fastest(works: dict[str, Work], repeats: int) -> dict[str, float]:
+    """Milliseconds of each, the fastest of interleaved repeats."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            began = time.perf_counter()
+            work()
+            times[name].append((time.perf_counter() - began) * 1e3)
+    return {name: min(measured) for name, measured in times.items()}
 
 
 def batch(call: Callable[[int], mx.array], calls: int) -> Work:

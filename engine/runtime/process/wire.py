@@ -2,7 +2,7 @@
 
 Plain pickles can run any code. Here the reader creates only paths and the frozen values of `engine.types`, by their
 constructors, which check their arguments. JSON (`engine.rounds.codec`) would be as safe, but it covers only rounds, writes
-non-finite numbers as null, and takes two to three times as long (`make bench-process ARGS="--parts wire"`).
+non-finite numbers as null, and takes longer.
 """
 
 from __future__ import annotations
