@@ -125,36 +125,6 @@ class Requests:
         return number
 
 
-class EventQueue:
-    """Queue that keeps events in order. Every method may be called from any thread."""
-
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque()
-        self._news = threading.Condition()
-
-    def put(self, *events: Event) -> None:
-        """Adds events and wakes a waiting reader."""
-        with self._news:
-            self._events.extend(events)
-            self._news.notify_all()
-
-    def take(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """Removes and returns the oldest events (see `EngineLike.events`)."""
-        until = None if budget is None else time.perf_counter() + budget
-        taken: list[Event] = []
-        while (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
-            try:
-                taken.append(self._events.popleft())
-            except IndexError:
-                break
-        return taken
-
-    def wait(self, timeout: float) -> bool:
-        """Waits for events (see `EngineLike.wait`)."""
-        with self._news:
-            return self._news.wait_for(lambda: bool(self._events), timeout)
-
-
 class EngineLike(Requests, ABC):
     """An engine: loads models and carries out commands one after another, and reports results as events in chronological order.
 
@@ -163,11 +133,18 @@ class EngineLike(Requests, ABC):
 
     def __init__(self) -> None:
         self.numbers = itertools.count(1)
-        self._events = EventQueue()
+        self._events: deque[Event] = deque()
+        self._news = threading.Condition()
 
     @abstractmethod
     def send(self, command: Command) -> None:
         """As in `Requests`."""
+
+    def put(self, *events: Event) -> None:
+        """Adds events, in order, and wakes a waiting reader. The engine calls it, from any of its threads."""
+        with self._news:
+            self._events.extend(events)
+            self._news.notify_all()
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         """Returns the events since the last call, oldest first, without waiting.
@@ -176,11 +153,16 @@ class EngineLike(Requests, ABC):
             limit: maximum number; further events stay for the next call.
             budget: seconds after which no further event is taken.
         """
-        return self._events.take(limit, budget)
+        until = None if budget is None else time.perf_counter() + budget
+        taken: list[Event] = []
+        while self._events and (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
+            taken.append(self._events.popleft())
+        return taken
 
     def wait(self, timeout: float) -> bool:
         """Waits at most `timeout` seconds for events; returns whether there are any. Not for the window's thread."""
-        return self._events.wait(timeout)
+        with self._news:
+            return self._news.wait_for(lambda: bool(self._events), timeout)
 
     @property
     def is_computing(self) -> bool:

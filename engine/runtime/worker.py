@@ -181,7 +181,7 @@ class Engine(EngineLike):
     # The following methods run on the engine thread.
 
     def _emit(self, event: Event) -> None:
-        self._events.put(event)
+        self.put(event)
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
         elif isinstance(event, TaskEnd):

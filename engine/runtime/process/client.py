@@ -188,7 +188,7 @@ class ProcessEngine(EngineLike):
                     if life is None:  # each process gets it when it starts
                         return
                 case CountPrompt(number) if life is None:
-                    self._events.put(PromptCounted(number, None, None))  # no target is loaded
+                    self.put(PromptCounted(number, None, None))  # no target is loaded
                     return
                 case CheckDrafter() if life is None and self._loaded is not None:
                     self._send_to_process(self._loaded)
@@ -236,7 +236,7 @@ class ProcessEngine(EngineLike):
             self._activity.set_running(self._pending.is_running)
             if self._life is not None:
                 self._life.silence_after_stop = 0.0 if self._pending.stopping else None
-        self._events.put(*events)
+        self.put(*events)
 
     def _ended(self, message: str) -> None:
         """Emits the end of everything pending after the process has ended."""
@@ -250,7 +250,7 @@ class ProcessEngine(EngineLike):
             self._activity.set_running(False)
         if not closing:
             ends = [ModelsUnloaded(), *(ends or [EngineFailed(message)])]
-        self._events.put(*ends)
+        self.put(*ends)
 
 
 class _Life:

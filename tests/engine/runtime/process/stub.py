@@ -50,11 +50,11 @@ class StubEngine(EngineLike):
     def send(self, command: Command) -> None:
         match command:
             case Load(target, drafter):
-                self._events.put(LoadStarted(target), LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+                self.put(LoadStarted(target), LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
             case IgnoreMemory(names):
-                self._events.put(LoadStarted(f"anyway {names}"))
+                self.put(LoadStarted(f"anyway {names}"))
             case CountPrompt(number, request):
-                self._events.put(PromptCounted(number, len(request.messages[-1].content), 100))
+                self.put(PromptCounted(number, len(request.messages[-1].content), 100))
             case Submit(number, request):
                 self._begin(number, request)
             case Compare(numbers, comparison):
@@ -78,22 +78,22 @@ class StubEngine(EngineLike):
         return not any(thread.is_alive() for thread in self._threads)
 
     def _answer(self, number: int, prompt: str) -> None:
-        self._events.put(RunStarted(number, DecodingOptions(seed=1), 1, "none", None))
+        self.put(RunStarted(number, DecodingOptions(seed=1), 1, "none", None))
         index = 0
         for word in prompt.split():
             if word == "fail":
-                self._events.put(RunFailed(number, "A connection was lost."))
+                self.put(RunFailed(number, "A connection was lost."))
                 return
             if word in DEEDS:
                 DEEDS[word](self._stopped)
                 continue
             for letter in word:
-                self._events.put(RoundFinished(number, one_round(index, letter), time.perf_counter()))
+                self.put(RoundFinished(number, one_round(index, letter), time.perf_counter()))
                 index += 1
                 if word == "paced":
                     time.sleep(0.002)
         finish = "cancelled" if self._stopped.is_set() else "eos"
-        self._events.put(RunFinished(number, finish, "", index, 0.1, 0.0, 0.1, None))
+        self.put(RunFinished(number, finish, "", index, 0.1, 0.0, 0.1, None))
 
 
 def _endless(stopped: threading.Event) -> None:
