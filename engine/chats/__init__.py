@@ -7,8 +7,7 @@ are separate files. Not here: displaying conversations, and requesting answers f
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved
 from engine.chats.exchange.markdown import to_markdown
 from engine.chats.exchange.own import to_json
-from engine.chats.exchange.reading import ReadChats, may_hold_chats, read_chats
-from engine.chats.importing import ImportResult, import_chats
+from engine.chats.exchange.reading import ImportResult, ReadChats, import_chats, may_hold_chats, read_chats
 from engine.chats.interrupted import given_ids
 from engine.chats.store import RESTORABLE_DAYS, ChatStore, RunningAnswer, count_open_stores
 from engine.chats.values import (

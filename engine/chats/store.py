@@ -17,7 +17,6 @@ from types import TracebackType
 
 from engine.chats import search
 from engine.chats.database import MAX_INTEGER, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
-from engine.chats.exchange.own import own_origin
 from engine.chats.interrupted import IS_COMPARISON, conversations_of, end_interrupted
 from engine.chats.presence import Hold, Presence, count_registrations
 from engine.chats.repair import finish, repair
@@ -327,7 +326,7 @@ class ChatStore:
         with self._database.reading() as rows:
             if writer == "draftlight" and number.isascii() and number.isdecimal() and len(number) < 18:  # exported from here
                 query = f"SELECT {_SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL"
-                if any(own_origin(_summary(row)) == origin for row in rows.execute(query, [int(number)])):
+                if any(_summary(row).own_origin == origin for row in rows.execute(query, [int(number)])):
                     return True
             query = "SELECT 1 FROM conversations WHERE origin = ? AND origin <> '' AND deleted IS NULL"
             return bool(rows.execute(query, [clean(origin)]).fetchone())

@@ -166,6 +166,11 @@ class ChatSummary:
     origin: str = ""
     comparison: bool = False
 
+    @property
+    def own_origin(self) -> str:
+        """The identifier of the conversation in Draftlight's exports, by which it is recognised if it is imported again."""
+        return f"draftlight:{self.id}:{round(self.created * 1000)}"
+
 
 @dataclass(frozen=True)
 class Conversation:

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -110,70 +110,55 @@ def turns(
     ).produce()
 
 
+@dataclass(eq=False)
 class _AnswerRun:
-    """An answer in progress."""
+    """An answer in progress. `runs_alone`: whether no other answer has turns in between."""
 
-    def __init__(
-        self,
-        run: Run,
-        request: Request,
-        target: LoadedModel,
-        drafter: LoadedDrafter,
-        prompt: Prompt,
-        given: Beginning,
-        backend: Backend,
-        slots: ModelSlots,
-        emit: Callable[[Event], None],
-        clock: Clock,
-        runs_alone: bool,
-    ) -> None:
-        self._run = run
-        self._request = request
-        self._target = target
-        self._drafter = drafter
-        self._prompt = prompt.ids
-        self._dropped = prompt.dropped
-        self._given = given
-        self._read = [*prompt.ids, *given.ids]
-        self._template = uses_template(target, request.template)
-        self._backend = backend
-        self._slots = slots
-        self._emit = emit
-        self._clock = clock
-        self._runs_alone = runs_alone
-        self._numerics = backend.numerics(target)
-        self._rounds: list[Round] = []
-        self._totals = Totals()
-        self._reused = 0
-        self._began = 0.0
-        self._prefill_seconds = 0.0
-        self._first_token: float | None = None
-        self._in_force: dict[str, Any] = {
-            "rule": request.options.rule,
-            "gamma": request.options.gamma,
-            "drafter": drafter.name,
-        }
-        self._is_changing = False
+    run: Run
+    request: Request
+    target: LoadedModel
+    drafter: LoadedDrafter
+    prompt: Prompt
+    given: Beginning
+    backend: Backend
+    slots: ModelSlots
+    emit: Callable[[Event], None]
+    clock: Clock
+    runs_alone: bool
+    rounds: list[Round] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
+    reused: int = 0
+    began: float = 0.0
+    prefill_seconds: float = 0.0
+    first_token: float | None = None
+    is_changing: bool = False
+
+    def __post_init__(self) -> None:
+        self.tokens = [*self.prompt.ids, *self.given.ids]
+        self.template = uses_template(self.target, self.request.template)
+        self.numerics = self.backend.numerics(self.target)
+        options = self.request.options
+        self.in_force: dict[str, Any] = {"rule": options.rule, "gamma": options.gamma, "drafter": self.drafter.name}
 
     def produce(self) -> Generator[float, None, None]:
         """Decodes, and writes a complete trace whatever happens."""
         created = datetime.now(UTC)
-        path = Path(self._request.trace_path) if self._request.trace_path else traces_folder() / trace_name(created)
-        writer = Writer(None if self._request.only_measures else path, self._header(created))
+        path = Path(self.request.trace_path) if self.request.trace_path else traces_folder() / trace_name(created)
+        writer = Writer(None if self.request.only_measures else path, self._header(created))
         trace_path = None if writer.failure or writer.path is None else str(path)
-        self._emit(
+        self.emit(
             RunStarted(
-                self._run.id,
-                self._request.options,
-                len(self._read),
-                self._drafter.name,
+                self.run.id,
+                self.request.options,
+                len(self.tokens),
+                self.drafter.name,
                 trace_path,
-                self._given.text,
-                self._numerics.logits,
-                self._template,
-                self._template and opens_thought(self._target.tokenizer.decode(self._prompt[-16:])),
-                self._given.ids,
-                self._dropped,
+                self.given.text,
+                self.numerics.logits,
+                self.template,
+                self.template and opens_thought(self.target.tokenizer.decode(self.prompt.ids[-16:])),
+                self.given.ids,
+                self.prompt.dropped,
                 self._chains_reason(),
             )
         )
@@ -185,23 +170,23 @@ class _AnswerRun:
             raise
         except BaseException as error:  # native code raises PanicException, which is no Exception; nor is SystemExit
             failure = explain(error, "answering")
-            self._slots.forget_drafters()
+            self.slots.forget_drafters()
         finally:
-            self._run.clear_callbacks()
+            self.run.clear_callbacks()
         writer.summary(self._summary(finish, failure))
         writer.close()
         if finish is None:
-            self._emit(RunFailed(self._run.id, failure or ""))
+            self.emit(RunFailed(self.run.id, failure or ""))
             return
-        self._emit(
+        self.emit(
             RunFinished(
-                run_id=self._run.id,
+                run_id=self.run.id,
                 finish=finish,
                 text=self._text(),
-                tokens=self._totals.summary().emitted,
-                seconds=self._totals.summary().seconds,
-                prefill_seconds=self._prefill_seconds,
-                seconds_to_first_token=self._first_token,
+                tokens=self.totals.summary().emitted,
+                seconds=self.totals.summary().seconds,
+                prefill_seconds=self.prefill_seconds,
+                seconds_to_first_token=self.first_token,
                 trace_path=None if writer.failure else trace_path,
                 trace_error=writer.failure,
             )
@@ -209,69 +194,69 @@ class _AnswerRun:
 
     def _chains_reason(self) -> str:
         """Returns why chains are drafted, if the user asked for trees of a given size."""
-        options = self._request.options
+        options = self.request.options
         is_asked = isinstance(options.budget, int)
-        return self._backend.chains_reason(self._target, self._drafter.drafter, options) if is_asked else ""
+        return self.backend.chains_reason(self.target, self.drafter.drafter, options) if is_asked else ""
 
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
-        conversation, bits = self._request.conversation, self._request.options.kv_bits
+        conversation, bits = self.request.conversation, self.request.options.kv_bits
         if conversation and bits is not None:
             conversation += f" at {bits} bits"  # a cache cannot change its precision
-        cache = self._slots.caches.take(conversation, self._read) or self._backend.make_cache(self._target, bits)
-        self._reused = self._backend.cache_length(cache) or 0
-        self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
-        self._began = self._clock()
+        cache = self.slots.caches.take(conversation, self.tokens) or self.backend.make_cache(self.target, bits)
+        self.reused = self.backend.cache_length(cache) or 0
+        self.run.on_prefill, self.run.on_changes = self._prefilled, self._changed
+        self.began = self.clock()
         context = DecodeContext(
-            self._target,
-            self._read,
-            self._drafter_for_run(self._drafter),
-            self._request.options,
+            self.target,
+            self.tokens,
+            self._drafter_for_run(self.drafter),
+            self.request.options,
             cache=cache,
-            control=self._run,
-            given=len(self._given.ids),
-            clock=self._clock,
+            control=self.run,
+            given=len(self.given.ids),
+            clock=self.clock,
         )
-        outcomes = self._backend.decode(context)
+        outcomes = self.backend.decode(context)
         with contextlib.closing(outcomes), OverlapExecutor() as executor:  # closed on this thread, not by the garbage collector
-            self._run.on_wait = executor.begin
+            self.run.on_wait = executor.begin
             for outcome in outcomes:
                 round = outcome.round
                 if not round.index:
                     decoding = (round.started + round.milliseconds.total) / 1000
-                    self._prefill_seconds = max(0.0, self._clock() - self._clock.waited - self._began - decoding)
-                    self._first_token = self._clock() - self._run.submitted
+                    self.prefill_seconds = max(0.0, self.clock() - self.clock.waited - self.began - decoding)
+                    self.first_token = self.clock() - self.run.submitted
                 changed = self._changed_to(round)
-                if self._runs_alone:
+                if self.runs_alone:
                     try:
                         executor.put(partial(self._report, writer, outcome, changed), round.rows)
                     except BaseException:  # raised by an earlier round's analysis; this round's text still counts
                         self._report(writer, RoundOutcome(round), changed)
                         raise
-                    if not self._request.options.analyse:
+                    if not self.request.options.analyse:
                         executor.begin()
                 else:
-                    timed = replace(outcome, complete=partial(outcome.whole_at_once, self._clock))
+                    timed = replace(outcome, complete=partial(outcome.whole_at_once, self.clock))
                     round = self._report(writer, timed, changed)
                     del timed
                 del outcome  # frees the round's arrays
-                if round.finish is None and not self._runs_alone:
+                if round.finish is None and not self.runs_alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
             executor.wait()
-        if not self._rounds:
-            self._prefill_seconds = self._clock() - self._began
+        if not self.rounds:
+            self.prefill_seconds = self.clock() - self.began
         if conversation:
             self._keep(conversation, cache)
-        for problem in violations(self._rounds):
+        for problem in violations(self.rounds):
             _log.error("The rounds of %s do not add up. %s", writer.path, problem)
         return self._finish()
 
     def _changed_to(self, round: Round) -> dict[str, Any] | None:
         """Returns the settings in force if they have changed with this round, else None."""
-        if not self._is_changing:
+        if not self.is_changing:
             return None
-        self._is_changing = False
-        self._in_force["drafter"] = round.drafter  # a new drafter is not used if a stop interrupts its catching up
-        return dict(self._in_force)
+        self.is_changing = False
+        self.in_force["drafter"] = round.drafter  # a new drafter is not used if a stop interrupts its catching up
+        return dict(self.in_force)
 
     def _report(self, writer: Writer, outcome: RoundOutcome, changed: dict[str, Any] | None) -> Round:
         """Counts, writes and sends a round once it is complete, and returns it. If completing it fails, the round is reported
@@ -283,51 +268,51 @@ class _AnswerRun:
             failure = error
         if changed is not None:
             writer.change({"index": complete.index, **changed})
-            self._emit(RunChanged(self._run.id, complete.index, **changed))
-        self._rounds.append(complete)
-        self._totals.add(complete)
+            self.emit(RunChanged(self.run.id, complete.index, **changed))
+        self.rounds.append(complete)
+        self.totals.add(complete)
         writer.round(complete)
-        self._emit(RoundFinished(self._run.id, complete, self._first_token))
+        self.emit(RoundFinished(self.run.id, complete, self.first_token))
         if failure is not None:
             raise failure
         return complete
 
     def _drafter_for_run(self, loaded: LoadedDrafter) -> Drafter | None:
         """Returns the drafter. It follows one text, so answers that take turns get one each, with shared weights."""
-        return loaded.drafter if self._runs_alone else loaded.renewed()
+        return loaded.drafter if self.runs_alone else loaded.renewed()
 
     def _hand_over(self, used: float) -> Generator[float, None, None]:
         """Lets other answers take their turns. Waits for this answer's queued work first, which would otherwise run in their
         time."""
-        self._run.waits()
-        self._clock.wait(self._backend.finish_queued)
-        left = self._clock()
+        self.run.waits()
+        self.clock.wait(self.backend.finish_queued)
+        left = self.clock()
         yield used
-        self._clock.exclude(left)
+        self.clock.exclude(left)
 
     def _changed(self, requested: Changes) -> Changes:
         """Returns the requested changes that take effect, with drafters instead of names. They apply from the next round on."""
         given = requested.copy()
         if isinstance(name := requested.get("drafter"), str):
             try:
-                given["drafter"] = self._drafter_for_run(self._slots.drafter(name))
+                given["drafter"] = self._drafter_for_run(self.slots.drafter(name))
             except DraftlightError:  # DrafterRefused says why; the answer continues unchanged
                 del given["drafter"], requested["drafter"]
             except Closing:  # the run was stopped and ends before the next round
                 return {}
         if given:
-            self._in_force.update(requested)
-            self._is_changing = True
+            self.in_force.update(requested)
+            self.is_changing = True
         return given
 
     def _prefilled(self, done: int, total: int) -> None:
-        self._emit(PrefillProgress(self._run.id, done, total))
+        self.emit(PrefillProgress(self.run.id, done, total))
 
     def _finish(self) -> Finish:
-        finish = self._rounds[-1].finish if self._rounds else None
+        finish = self.rounds[-1].finish if self.rounds else None
         if finish is not None:
             return finish
-        if self._run.stopped:
+        if self.run.stopped:
             return "cancelled"
         raise RuntimeError("the rounds ended without a reason")
 
@@ -337,64 +322,64 @@ class _AnswerRun:
         A cache that does not count its tokens, as that of a purely recurrent model, is dropped: its content could not be
         verified.
         """
-        counted = self._backend.cache_length(cache)
+        counted = self.backend.cache_length(cache)
         if counted is None:
             return
-        committed = self._read + [token.id for round in self._rounds for token in round.emitted]
-        cached_tokens = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
+        committed = self.tokens + [token.id for round in self.rounds for token in round.emitted]
+        cached_tokens = len(committed) - 1 if self.rounds else min(counted, len(committed) - 1)
         try:
-            self._slots.caches.keep(conversation, cache, committed[:cached_tokens])
+            self.slots.caches.keep(conversation, cache, committed[:cached_tokens])
         except AssertionError:  # a dropped cache costs only time
             _log.exception("The cache of the answer was dropped")
 
     def _text(self) -> str:
-        return self._given.text + "".join(round.text for round in self._rounds)
+        return self.given.text + "".join(round.text for round in self.rounds)
 
     def _header(self, created: datetime) -> dict[str, Any]:
-        request = self._request
+        request = self.request
         return {
             "created": created.isoformat(timespec="milliseconds"),
             "versions": provenance.versions(),
-            "hardware": {**provenance.hardware(), "device": self._backend.device()},
+            "hardware": {**provenance.hardware(), "device": self.backend.device()},
             "target": {
-                "name": self._target.name,
-                "sha256": self._target.sha256,
-                "context_length": self._target.context_length,
-                "vocabulary_size": len(self._target.vocabulary),
-                **plain(self._numerics),
+                "name": self.target.name,
+                "sha256": self.target.sha256,
+                "context_length": self.target.context_length,
+                "vocabulary_size": len(self.target.vocabulary),
+                **plain(self.numerics),
             },
             "drafter": {
-                "name": self._drafter.name,
-                "sha256": self._drafter.sha256,
-                "has_distribution": self._drafter.has_distribution,
+                "name": self.drafter.name,
+                "sha256": self.drafter.sha256,
+                "has_distribution": self.drafter.has_distribution,
             },
             "options": options_to_json(request.options),
             "seed": request.options.seed,
             "conversation": request.conversation,
             "kept": request.kept,
             "prompt": {
-                "messages": plain(request.messages if self._template else request.messages[-1:]),
-                "template": self._template,
+                "messages": plain(request.messages if self.template else request.messages[-1:]),
+                "template": self.template,
                 "thinking": request.thinking,
-                "dropped": self._dropped,
-                "text": self._target.tokenizer.decode(self._prompt),
-                "ids": self._prompt,
+                "dropped": self.prompt.dropped,
+                "text": self.target.tokenizer.decode(self.prompt.ids),
+                "ids": self.prompt.ids,
             },
-            "given": plain(self._given),
+            "given": plain(self.given),
         }
 
     def _summary(self, finish: Finish | None, failure: str | None) -> dict[str, Any]:
-        metrics = self._totals.summary()
+        metrics = self.totals.summary()
         return {
             "finish": finish,
             "error": failure,
             "text": self._text(),
             "tokens": metrics.emitted,
             "seconds": metrics.seconds,
-            "prefill_seconds": self._prefill_seconds,
-            "prompt_tokens": len(self._read),
-            "reused_tokens": self._reused,
-            "seconds_to_first_token": self._first_token,
+            "prefill_seconds": self.prefill_seconds,
+            "prompt_tokens": len(self.tokens),
+            "reused_tokens": self.reused,
+            "seconds_to_first_token": self.first_token,
             "metrics": plain(metrics),
         }
 

@@ -108,6 +108,7 @@ class FakeBackend:
         self.closed = 0
         self.waits = 0
         self.gate: threading.Semaphore | None = None
+        self.on_pass: Callable[[], object] = lambda: None
         self.arrived = threading.Semaphore(0)
         self.load_gate: threading.Event | None = None
         self.fail_at: dict[int, BaseException] = {}
@@ -117,8 +118,14 @@ class FakeBackend:
         self.memory = 10**12
         self.settled = 0
 
+    def hold(self, passes: int) -> threading.Semaphore:
+        """Lets this many passes through, and holds the answer at the next one until the result is released."""
+        self.gate = threading.Semaphore(passes)
+        return self.gate
+
     def _pass(self) -> None:
         self.threads.add(threading.get_ident())
+        self.on_pass()
         self.arrived.release()
         if self.gate is not None:
             assert self.gate.acquire(timeout=PATIENCE)

@@ -39,7 +39,7 @@ def to_json(conversations: Iterable[Conversation]) -> str:
 def _conversation(whole: Conversation) -> dict[str, Any]:
     about = whole.about
     return {
-        "origin": about.origin or own_origin(about),
+        "origin": about.origin or about.own_origin,
         "title": about.title,
         "named": about.named,
         "created": about.created,
@@ -65,11 +65,6 @@ def _message(message: StoredMessage) -> dict[str, Any]:
         "continues": message.continues,
         "shown": message.shown,
     }
-
-
-def own_origin(about: ChatSummary) -> str:
-    """Returns the identifier of a conversation in exports, by which it is recognised if it is imported again."""
-    return f"draftlight:{about.id}:{round(about.created * 1000)}"
 
 
 def matches(document: object) -> bool:

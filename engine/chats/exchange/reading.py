@@ -1,4 +1,4 @@
-"""Reads files of conversations in any supported format."""
+"""Reads files of conversations in any supported format, and imports them into a store."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.chats.exchange import chatgpt, lm_studio, own
+from engine.chats.store import ChatStore
 from engine.chats.values import Conversation
 from engine.files import archives
 from engine.files.foreign import entries, json_of, open_file
 from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """The formats, each a module with `matches` and `conversations_in`, by the program that writes it."""
@@ -33,6 +35,37 @@ class ReadChats:
     conversations: tuple[Conversation, ...]
     writer: str
     left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """The result of an import.
+
+    Attributes:
+        numbers: those of the new conversations.
+        writer: program that wrote the file.
+        existing: number of conversations that were in the store already. left_out: number of entries without a text to import.
+    """
+
+    path: Path
+    writer: str
+    numbers: tuple[int, ...]
+    existing: int
+    left_out: int
+
+    @property
+    def words(self) -> str:
+        """The result as a sentence for users, without a full stop."""
+        count = len(self.numbers)
+        notes = [
+            f"{self.existing} {'was' if self.existing == 1 else 'were'} there already" if self.existing else "",
+            f"{amount(self.left_out, 'entry', 'entries')} without text, of tools for example, "
+            f"{'was' if self.left_out == 1 else 'were'} left out"
+            if self.left_out
+            else "",
+        ]
+        remarks = "; ".join(filter(None, notes))
+        return f"{amount(count, 'chat')} imported from {self.writer}{f' ({remarks})' if remarks else ''}"
 
 
 def read_chats(path: Path) -> ReadChats:
@@ -57,6 +90,14 @@ def read_chats(path: Path) -> ReadChats:
                 raise DraftlightError(f"{path} cannot be imported: {error}.") from None
             return ReadChats(tuple(found), writer, left_out)
     raise _not_an_export(path, "it has none of their shapes")
+
+
+def import_chats(store: ChatStore, path: Path) -> ImportResult:
+    """Imports all conversations of a file, or none. Raises DraftlightError if the file is unreadable or of an unknown format."""
+    read = read_chats(path)
+    numbers = store.add(read.conversations)
+    imported = tuple(number for number in numbers if number is not None)
+    return ImportResult(path, read.writer, imported, numbers.count(None), read.left_out)
 
 
 def may_hold_chats(path: Path) -> bool:

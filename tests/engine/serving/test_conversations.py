@@ -490,7 +490,7 @@ def a_cancelled_prompt_leaves_the_old_note(patch: pytest.MonkeyPatch) -> None:
         return taken
 
     patch.setattr(ConversationCaches, "take", left)
-    patch.setattr(_AnswerRun, "_keep", lambda run, *rest: keep(run, *rest) if run._rounds else None)
+    patch.setattr(_AnswerRun, "_keep", lambda run, *rest: keep(run, *rest) if run.rounds else None)
 
 
 def a_draft_model_keeps_what_was_edited(patch: pytest.MonkeyPatch) -> None:
