@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 
-from engine.rounds.trace import read
-from engine.runtime.worker import Engine
 from engine.serving.prompt import ContextFull, fitted, prompt_of
-from engine.types import DecodingOptions, Event, Message, PromptCounted, Request, RunFailed, RunFinished, RunStarted
-from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget, FakeTokenizer
+from engine.types import DecodingOptions, LoadFinished, Message, Overflow, PromptCounted, Request, RunStarted
+from tests.engine.desk import Desk, trace_of
+from tests.engine.fakes import FakeBackend, FakeTarget, FakeTokenizer
 
 LIMIT = 1000
 OPTIONS = DecodingOptions(max_tokens=40, seed=1)
@@ -28,29 +24,6 @@ def talk(*lengths: int, system: str = "") -> tuple[Message, ...]:
 def tokens(messages: tuple[Message, ...]) -> int:
     """Of the fake template: a token for each letter, roles in brackets, and the opening of the answer."""
     return sum(len(message.role) + 2 + len(message.content) for message in messages) + len("<assistant>")
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine(FakeBackend)
-    yield engine
-    engine.close()
-
-
-def events_until(engine: Engine, kind: type) -> list[Event]:
-    seen: list[Event] = []
-    while not any(isinstance(event, kind) for event in seen):
-        assert engine.wait(PATIENCE)
-        seen += engine.events()
-    return seen
-
-
-def asked(engine: Engine, request: Request) -> tuple[RunStarted, RunFinished]:
-    engine.submit(request)
-    seen = events_until(engine, RunFinished)
-    (started,) = (event for event in seen if isinstance(event, RunStarted))
-    (finished,) = (event for event in seen if isinstance(event, RunFinished))
-    return started, finished
 
 
 @pytest.mark.parametrize("system", ["", "Be brief."])
@@ -91,22 +64,19 @@ def test_dropped_turns_stay_dropped_while_that_suffices() -> None:
     assert prompt_of(target, smaller).dropped == 0, "a conversation that fits again is read whole"
 
 
-def test_a_conversation_that_is_too_long_is_refused_with_the_ways_on(engine: Engine) -> None:
+def test_a_conversation_that_is_too_long_is_refused_with_the_ways_on(desk: Desk) -> None:
     long = talk(300, 300, 300)
-    engine.submit(Request(long, OPTIONS, target="chat"))
-    (failed,) = (event for event in events_until(engine, RunFailed) if isinstance(event, RunFailed))
+    failed = desk.failure(messages=long, max_tokens=40)
     assert failed.may_drop
-    assert failed.message == (
-        f"The conversation is {tokens(long):,} tokens long, but chat reads at most 1,000. Leave out the oldest turns, "
-        "shorten the message, or start a new chat."
-    )
+    for words in (f"{tokens(long):,} tokens", "reads at most 1,000", "Leave out the oldest turns", "start a new chat"):
+        assert words in failed.message
 
 
 @pytest.mark.parametrize("overflow", ["stop", "drop"])
 @pytest.mark.parametrize("before", [(), (100, 100)])
-def test_dropping_turns_is_not_offered_if_the_message_alone_is_too_long(overflow: str, before: tuple[int, ...]) -> None:
-    request = Request(talk(*before, 1200), OPTIONS, overflow=overflow)  # type: ignore[arg-type]
-    with pytest.raises(ContextFull, match="The message alone is 1,217 tokens long, but chat reads at most 1,000") as refused:
+def test_dropping_turns_is_not_offered_if_the_message_alone_is_too_long(overflow: Overflow, before: tuple[int, ...]) -> None:
+    request = Request(talk(*before, 1200), OPTIONS, overflow=overflow)
+    with pytest.raises(ContextFull, match=r"message alone.*1,217 tokens.*at most 1,000") as refused:
         prompt_of(FakeTarget("chat"), request)
     assert not refused.value.may_drop
 
@@ -114,47 +84,41 @@ def test_dropping_turns_is_not_offered_if_the_message_alone_is_too_long(overflow
 def test_raw_text_is_never_cut() -> None:
     base = FakeTarget("base", tokenizer=FakeTokenizer(None))
     request = Request(talk(100, 100, 1200), OPTIONS, overflow="drop")
-    with pytest.raises(ContextFull, match="The message alone is 1,200 tokens") as refused:
+    with pytest.raises(ContextFull, match=r"message alone.*1,200 tokens") as refused:
         prompt_of(base, request)
     assert not refused.value.may_drop
 
 
-def test_event_and_trace_say_how_many_messages_were_left_out(engine: Engine) -> None:
-    request = Request(talk(*[100] * 8), OPTIONS, target="chat", overflow="drop")
-    started, finished = asked(engine, request)
-    assert started.dropped == fitted(FakeTarget("chat"), request).dropped > 0
-    assert finished.trace_path is not None
-    prompt = read(finished.trace_path).header["prompt"]
+def test_event_and_trace_say_how_many_messages_were_left_out(desk: Desk) -> None:
+    messages = talk(*[100] * 8)
+    prompt = trace_of(desk.answer(messages=messages, max_tokens=40, overflow="drop")).header["prompt"]
+    (started,) = desk.of(RunStarted)
+    assert started.dropped == fitted(FakeTarget("chat"), Request(messages, OPTIONS, overflow="drop")).dropped > 0
     assert (prompt["dropped"], len(prompt["messages"]), len(prompt["ids"])) == (started.dropped, 15, started.prompt_tokens)
 
 
-def test_a_count_is_what_the_answer_then_reads_and_waits_for_no_answer() -> None:
-    backends: list[FakeBackend] = []
+def test_nothing_is_counted_before_a_target_is_loaded(desk: Desk) -> None:
+    desk.engine.count_prompt(Request(talk(3)))
+    (counted,) = desk.until(PromptCounted)
+    assert (counted.tokens, counted.limit) == (None, None)
 
-    def make() -> FakeBackend:
-        backends.append(FakeBackend())
-        return backends[-1]
 
-    engine = Engine(make)
-    try:
-        engine.count_prompt(Request(talk(3)))
-        (none_loaded,) = events_until(engine, PromptCounted)
-        assert isinstance(none_loaded, PromptCounted) and (none_loaded.tokens, none_loaded.limit) == (None, None)
-        for request in (
-            Request(talk(10, 20), OPTIONS, target="chat"),
-            Request(talk(*[100] * 5), OPTIONS, target="chat", overflow="drop"),
-        ):
-            started, _ = asked(engine, request)
-            number = engine.count_prompt(request)
-            (counted,) = (event for event in events_until(engine, PromptCounted) if isinstance(event, PromptCounted))
-            assert counted == PromptCounted(number, started.prompt_tokens, LIMIT, started.dropped)
-            assert bool(started.dropped) is (request.overflow == "drop")
-        gate = backends[0].gate = threading.Semaphore(0)
-        engine.submit(Request(talk(5), OPTIONS, target="chat"))
-        number = engine.count_prompt(Request(talk(5), OPTIONS, target="chat"))
-        (counted,) = (event for event in events_until(engine, PromptCounted) if isinstance(event, PromptCounted))
-        assert counted == PromptCounted(number, tokens(talk(5)), LIMIT), "the answer has not gone on since"
-        gate.release(1000)
-        events_until(engine, RunFinished)
-    finally:
-        assert engine.close()
+@pytest.mark.parametrize(("messages", "overflow"), [(talk(10, 20), "stop"), (talk(*[100] * 5), "drop")])
+def test_a_count_is_what_the_answer_then_reads(desk: Desk, messages: tuple[Message, ...], overflow: Overflow) -> None:
+    desk.answer(messages=messages, max_tokens=40, overflow=overflow)
+    (started,) = desk.of(RunStarted)
+    number = desk.engine.count_prompt(Request(messages, OPTIONS, overflow=overflow))
+    assert desk.until(PromptCounted) == [PromptCounted(number, started.prompt_tokens, LIMIT, started.dropped)]
+    assert bool(started.dropped) is (overflow == "drop")
+
+
+def test_a_count_waits_for_no_answer(desk: Desk, backend: FakeBackend) -> None:
+    desk.engine.load("chat")
+    desk.until(LoadFinished)
+    gate = backend.hold(0)
+    run = desk.ask()
+    number = desk.engine.count_prompt(Request(talk(5)))
+    assert desk.until(PromptCounted) == [PromptCounted(number, tokens(talk(5)), LIMIT)]
+    assert not desk.rounds(run)
+    gate.release(1000)
+    desk.ends([run])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,25 +15,15 @@ import pytest
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.rounds.trace import read
+from engine.rounds.trace import Trace, read
 from engine.runtime.worker import Engine
 from engine.serving import overlap
 from engine.serving.overlap import OverlapExecutor
-from engine.types import (
-    DecodingOptions,
-    Message,
-    Request,
-    Round,
-    RoundFinished,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-)
+from engine.types import Round, RoundFinished, RunStarted
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest
+from tests.engine.desk import Desk, request
 from tests.engine.fakes import PATIENCE, FakeBackend
-
-REQUEST = Request((Message("user", "hi"),), DecodingOptions(max_tokens=4, seed=1))
 
 
 class Late(FakeBackend):
@@ -58,25 +47,16 @@ class Late(FakeBackend):
         return replace(made, emitted=(replace(made.emitted[0], p=0.5),))
 
 
-def events_of(backend: Late, *requests: Request) -> list[Any]:
-    """All events up to the end of the answers."""
-    engine = Engine(lambda: backend)
-    try:
-        if len(requests) == 1:
-            engine.submit(requests[0])
-        else:
-            engine.compare(CompareRequest(requests))
-        seen: list[Any] = []
-        while sum(isinstance(event, (RunFinished, RunFailed)) for event in seen) < len(requests):
-            assert engine.wait(PATIENCE)
-            seen += engine.events()
-        return seen
-    finally:
-        assert engine.close(PATIENCE)
+def answered(backend: Late, **changes: Any) -> tuple[Any, list[Round], Trace]:
+    """The end of an answer of four tokens, its rounds as they were reported, and its trace."""
+    with Desk(Engine(lambda: backend)) as desk:
+        (end,) = desk.ends([desk.ask(**{"max_tokens": 4, **changes})])
+    return end, desk.rounds(), read(desk.of(RunStarted)[0].trace_path)
 
 
-def rounds_in(events: list[Any]) -> list[Round]:
-    return [event.round for event in events if isinstance(event, RoundFinished)]
+def chances(rounds: Sequence[Round]) -> list[float | None]:
+    """What the analysis adds: the p of each round's token."""
+    return [round_.emitted[0].p for round_ in rounds]
 
 
 def test_next_round_does_not_wait_for_the_analysis_of_the_last(home: Path) -> None:
@@ -85,12 +65,9 @@ def test_next_round_does_not_wait_for_the_analysis_of_the_last(home: Path) -> No
         threads.add(threading.get_ident())
 
     backend, threads = Late(complete), set[int]()
-    events = events_of(backend, REQUEST)
-    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 4
-    assert [round_.index for round_ in rounds_in(events)] == [0, 1, 2, 3]
-    assert isinstance(events[-1], RunFinished) and events[-1].text == "abcd"
-    started = next(event for event in events if isinstance(event, RunStarted))
-    assert list(read(started.trace_path).rounds) == rounds_in(events)
+    end, rounds, trace = answered(backend)
+    assert chances(rounds) == [0.5] * 4 and [round_.index for round_ in rounds] == [0, 1, 2, 3]
+    assert end.text == "abcd" and list(trace.rounds) == rounds
     assert len(threads) == 1 and not threads & backend.threads, "one thread of its own, and not MLX's"
 
 
@@ -101,24 +78,9 @@ def test_decoding_goes_on_while_the_analysis_falls_behind(home: Path) -> None:
 
     done: list[int] = []
     backend = Late(complete)
-    events = events_of(backend, REQUEST)
-    assert done == [round_.index for round_ in rounds_in(events)] == [0, 1, 2, 3]
-    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 4
-    assert isinstance(events[-1], RunFinished) and events[-1].text == "abcd"
-
-
-def test_analysis_falls_behind_by_a_limited_number_of_rows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise memory would fill up where it takes longer than a round."""
-
-    def complete(index: int) -> None:
-        assert index > 1 or backend.made[index + 2].wait(PATIENCE)
-        ahead.append(index < 1 and backend.made[index + 3].wait(0.05))
-
-    monkeypatch.setattr(overlap, "ROWS_BEHIND", 2)
-    ahead: list[bool] = []
-    backend = Late(complete)
-    events_of(backend, REQUEST)
-    assert ahead == [False] * 4
+    end, rounds, _ = answered(backend)
+    assert done == [round_.index for round_ in rounds] == [0, 1, 2, 3]
+    assert chances(rounds) == [0.5] * 4 and end.text == "abcd"
 
 
 def test_a_stop_loses_no_round_that_has_been_decoded(home: Path) -> None:
@@ -128,13 +90,9 @@ def test_a_stop_loses_no_round_that_has_been_decoded(home: Path) -> None:
             backend.control.stop()
 
     backend = Late(complete)
-    request = replace(REQUEST, options=REQUEST.options.replace(max_tokens=10_000))
-    events = events_of(backend, request)
-    rounds = rounds_in(events)
-    assert isinstance(events[-1], RunFinished) and events[-1].finish == "cancelled"
-    assert len(rounds) == backend.decoded >= 3 and {round_.emitted[0].p for round_ in rounds} == {0.5}
-    started = next(event for event in events if isinstance(event, RunStarted))
-    assert list(read(started.trace_path).rounds) == rounds
+    end, rounds, trace = answered(backend, max_tokens=10_000)
+    assert end.finish == "cancelled" and list(trace.rounds) == rounds
+    assert len(rounds) == backend.decoded >= 3 and set(chances(rounds)) == {0.5}
 
 
 def test_a_failure_of_decoding_loses_no_round_before_it(home: Path) -> None:
@@ -143,19 +101,17 @@ def test_a_failure_of_decoding_loses_no_round_before_it(home: Path) -> None:
 
     backend = Late(complete)
     backend.fail_at = {3: DraftlightError("the device is gone.")}
-    events = events_of(backend, REQUEST)
-    assert isinstance(events[-1], RunFailed) and events[-1].message == "the device is gone."
-    assert [(round_.index, round_.emitted[0].p) for round_ in rounds_in(events)] == [(0, 0.5), (1, 0.5), (2, 0.5)]
-    started = next(event for event in events if isinstance(event, RunStarted))
-    found = read(started.trace_path)
-    assert list(found.rounds) == rounds_in(events) and found.summary is not None and found.summary["text"] == "abc"
+    end, rounds, trace = answered(backend)
+    assert end.message == "the device is gone."
+    assert chances(rounds) == [0.5] * 3 and list(trace.rounds) == rounds
+    assert trace.summary is not None and trace.summary["text"] == "abc"
 
 
 def test_answers_that_take_turns_complete_their_rounds_in_their_own_turn(home: Path) -> None:
-    backend = Late(lambda index: threads.add(threading.get_ident()))
-    threads: set[int] = set()
-    events = events_of(backend, REQUEST, REQUEST)
-    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 8
+    backend, threads = Late(lambda index: threads.add(threading.get_ident())), set[int]()
+    with Desk(Engine(lambda: backend)) as desk:
+        desk.ends(desk.engine.compare(CompareRequest((request(), request()))))
+    assert chances(desk.rounds()) == [0.5] * 6
     assert threads <= backend.threads
 
 
@@ -164,15 +120,14 @@ def test_failed_analysis_ends_the_answer_with_its_message(home: Path, caplog: py
         if index == 1:
             raise DraftlightError("The trace cannot be shown.")
 
-    events = events_of(Late(complete), REQUEST)
-    assert isinstance(events[-1], RunFailed) and events[-1].message == "The trace cannot be shown."
-    rounds = rounds_in(events)
-    assert [(round_.index, round_.emitted[0].p) for round_ in rounds[:2]] == [(0, 0.5), (1, None)]
-    assert [round_.index for round_ in rounds] == list(range(len(rounds)))
-    started = next(event for event in events if isinstance(event, RunStarted))
-    found = read(started.trace_path)
-    assert list(found.rounds) == rounds and found.summary is not None
-    assert found.summary["text"] == "abcd"[: len(rounds)], "what is decoded is kept"
+    end, rounds, trace = answered(Late(complete))
+    assert end.message == "The trace cannot be shown."
+    assert chances(rounds[:2]) == [0.5, None] and [round_.index for round_ in rounds] == list(range(len(rounds)))
+    assert list(trace.rounds) == rounds and trace.summary is not None
+    assert trace.summary["text"] == "abcd"[: len(rounds)], "what is decoded is kept"
+
+
+# The executor alone
 
 
 def test_error_of_a_task_is_raised_once_after_all_tasks() -> None:
@@ -203,25 +158,20 @@ def test_error_of_a_task_is_raised_once_after_all_tasks() -> None:
 
 def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, "ROWS_BEHIND", 5)
-    doing: list[threading.Event] = [threading.Event() for _ in range(4)]
-    put = 0
+    doing = [threading.Event() for _ in range(4)]
+    put = threading.Semaphore(0)
 
     def put_all() -> None:
-        nonlocal put
         for rows, event in zip((2, 3, 65, 1), doing, strict=True):
             beside.put(lambda event=event: event.wait(PATIENCE), rows)
-            put += 1
+            put.release()
 
     with OverlapExecutor() as beside:
         thread = threading.Thread(target=put_all)
         thread.start()
-        for finished, taken in enumerate((2, 2, 3, 4)):
-            limit = time.monotonic() + PATIENCE
-            while put < taken and time.monotonic() < limit:
-                time.sleep(0.001)
-            time.sleep(0.02)
-            assert put == taken, f"{finished} are done"
-            assert beside.unfinished == put - finished
+        for finished, more in enumerate((2, 0, 1, 1)):
+            assert all(put.acquire(timeout=PATIENCE) for _ in range(more))
+            assert not put.acquire(timeout=0.02), f"{finished} are done"
             doing[finished].set()
         thread.join()
     assert beside.unfinished == 0
@@ -285,47 +235,29 @@ def test_task_starts_after_the_maximum_delay() -> None:
 
 
 def test_round_without_analysis_is_reported_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
     class Held(FakeBackend):
         """Says nowhere that it waits, and holds the second round until it is released."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.released = threading.Event()
 
         def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
             context.control.on_wait = lambda: None
             for made in super().decode(context):
                 yield made
-                self.released.wait(PATIENCE)
+                released.wait(PATIENCE)
 
     monkeypatch.setattr(overlap, "MAX_START_DELAY", 2 * PATIENCE)
-    backend = Held()
-    engine = Engine(lambda: backend)
-    try:
-        engine.submit(replace(REQUEST, options=REQUEST.options.replace(analyse=False)))
-        seen: list[Any] = []
-        while not rounds_in(seen):
-            assert engine.wait(PATIENCE / 2), "it is held back"
-            seen += engine.events()
-    finally:
-        backend.released.set()
-        assert engine.close(PATIENCE)
+    with Desk(Engine(Held)) as desk:
+        desk.ask(analyse=False)
+        desk.until(RoundFinished)
+        released.set()
 
 
-def test_tasks_start_when_the_engine_thread_waits_and_always_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "MAX_START_DELAY", PATIENCE)
+def test_tasks_finish_whatever_ends_the_context() -> None:
     done: list[int] = []
     with OverlapExecutor() as beside:
         beside.put(lambda: done.append(1))
-        time.sleep(0.05)
-        assert not done
-        beside.begin()
-        beside.begin()
-        beside.wait()
-        assert done == [1]
-        beside.put(lambda: done.append(2))
-    assert done == [1, 2]
     with contextlib.suppress(ValueError), OverlapExecutor() as beside:
-        beside.put(lambda: done.append(3))
+        beside.put(lambda: done.append(2))
         raise ValueError
-    assert done == [1, 2, 3]
+    assert done == [1, 2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ from mlx_lm.generate import generate_step
 
 from engine.decode.context import DecodeContext
 from engine.models.tokenizer_files import from_folder
-from engine.rounds.trace import read
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine
 from engine.serving.prompt import prompt_ids, uses_template
-from engine.types import THINKINGS, DecodingOptions, LoadFinished, Message, Request, RoundFinished, RunFinished, RunStarted
+from engine.types import DecodingOptions, LoadFinished, Message, RunStarted, Thinking
 from tests.engine import tiny_models
+from tests.engine.desk import Desk, trace_of
 from tests.engine.fakes import FakeBackend, FakeTarget, FakeTokenizer
+from tests.engine.small_models import emitted_ids
 
 TALK = (Message("system", "Be brief."), Message("user", "first"), Message("assistant", "abc"), Message("user", "  Once \n"))
 
@@ -33,30 +33,11 @@ def test_without_a_template_the_last_text_alone_is_read_as_it_stands() -> None:
     assert [uses_template(base), uses_template(chat, False), uses_template(chat)] == [False, False, True]
 
 
-def finished(engine: Engine, request: Request) -> tuple[list[object], RunFinished]:
-    run_id = engine.submit(request)
-    seen: list[object] = []
-    while not any(isinstance(event, RunFinished) for event in seen):
-        assert engine.wait(60)
-        seen += engine.events()
-    assert run_id
-    return seen, next(event for event in seen if isinstance(event, RunFinished))
-
-
 @pytest.mark.parametrize(("target", "template", "is_chat"), [("base", True, False), ("chat", False, False), ("chat", True, True)])
-def test_events_and_trace_say_whether_the_template_was_used(target: str, template: bool, is_chat: bool, home: Path) -> None:
-    engine = Engine(FakeBackend)
-    try:
-        options = DecodingOptions(seed=1, max_tokens=2)
-        seen, end = finished(engine, Request(TALK, options, target, template=template))
-    finally:
-        engine.close()
-    (started,) = (event for event in seen if isinstance(event, RunStarted))
-    (loaded,) = (event for event in seen if isinstance(event, LoadFinished))
-    assert (started.template, loaded.model.has_template) == (is_chat, target == "chat")
-    assert end.trace_path is not None
-    prompt = read(end.trace_path).header["prompt"]
-    assert prompt["template"] is is_chat
+def test_events_and_trace_say_whether_the_template_was_used(target: str, template: bool, is_chat: bool, desk: Desk) -> None:
+    prompt = trace_of(desk.answer(messages=TALK, target=target, template=template)).header["prompt"]
+    assert desk.of(RunStarted)[0].template is prompt["template"] is is_chat
+    assert desk.of(LoadFinished)[0].model.has_template == (target == "chat")
     assert len(prompt["messages"]) == (4 if is_chat else 1)
     assert (prompt["text"] == "  Once \n") is not is_chat
 
@@ -90,25 +71,20 @@ def test_leading_space_is_dropped_unless_the_answer_continues_a_text(template: b
         tokenizer__ggml__merges=None,
         tokenizer__chat_template="{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}",
     )
-    engine = Engine()
-    try:
-        request = Request((Message("user", "w7 w8"),), DecodingOptions(seed=1, max_tokens=6), str(path), template=template)
-        seen, end = finished(engine, request)
-        rounds = [event.round for event in seen if isinstance(event, RoundFinished)]
-        ids = tuple(token.id for round_ in rounds for token in round_.emitted)
-        branch, branched = finished(engine, replace(request, given=ids[:2]))
-    finally:
-        engine.close()
+    asked: dict[str, Any] = {"max_tokens": 6, "target": str(path), "template": template}
+    with Desk(Engine()) as desk:
+        end = desk.answer("w7 w8", **asked)
+        rounds = desk.rounds()
+        ids = tuple(emitted_ids(rounds))
+        branched = desk.answer("w7 w8", **asked, given=ids[:2])
     expected = "".join(words[index].replace("▁", " ") for index in ids if index > 2)
     assert expected.startswith(" ")
     assert end.text == expected[template:]
     assert "".join(round_.text for round_ in rounds) == end.text
     assert "".join(token.text for round_ in rounds for token in round_.emitted) == end.text
-    (started,) = (event for event in branch if isinstance(event, RunStarted))
-    assert branched.text.startswith(started.given)
-    assert end.text.startswith(started.given)
-    assert end.trace_path is not None
-    assert read(end.trace_path).text == end.text
+    _, started = desk.of(RunStarted)
+    assert branched.text.startswith(started.given) and end.text.startswith(started.given)
+    assert trace_of(end).text == end.text
 
 
 QWEN = """{%- for message in messages -%}
@@ -131,42 +107,28 @@ def test_a_later_turn_reads_only_what_the_template_has_changed(tmp_path: Path, h
     (folder / "chat_template.jinja").write_text(QWEN)
     tokenizer = from_folder(folder, tiny_models.VOCABULARY)
     thought = tuple(tokenizer.encode("<think>\nhello world\n</think>\n\nhello"))
-    engine = Engine()
-    try:
-        options = DecodingOptions(seed=1, max_tokens=len(thought) + 6)
-        asked = (Message("user", "hello"),)
-        _, first = finished(engine, Request(asked, options, str(folder), conversation="c", given=thought))
+    asked = (Message("user", "hello"),)
+    with Desk(Engine()) as desk:
+        named: dict[str, Any] = {"max_tokens": len(thought) + 6, "target": str(folder), "conversation": "c"}
+        first = desk.answer(messages=asked, **named, given=thought)
         turns = (*asked, Message("assistant", first.text), Message("user", "and now?"))
-        _, second = finished(engine, Request(turns, options, str(folder), conversation="c"))
-    finally:
-        engine.close()
+        summary = trace_of(desk.answer(messages=turns, **named)).summary
     before, now = tokenizer.apply_chat_template(asked), tokenizer.apply_chat_template(turns)
     assert now[: len(before)] == before
     assert tokenizer.decode(now).count("<think>") == 0
-    assert second.trace_path is not None
-    summary = read(second.trace_path).summary
-    assert summary is not None
-    assert (summary["reused_tokens"], summary["prompt_tokens"]) == (len(before), len(now))
+    assert summary is not None and (summary["reused_tokens"], summary["prompt_tokens"]) == (len(before), len(now))
 
 
-def test_thinking_is_switched_by_the_request_and_an_opened_thought_is_told(home: Path) -> None:
-    engine = Engine(Thinker)
-    try:
-        found = {}
-        for thinking in THINKINGS:
-            options = DecodingOptions(seed=1, max_tokens=2)
-            seen, end = finished(engine, Request(TALK, options, "thinker", thinking=thinking))
-            (started,) = (event for event in seen if isinstance(event, RunStarted))
-            assert end.trace_path is not None
-            prompt = read(end.trace_path).header["prompt"]
-            found[thinking] = (prompt["text"].rpartition("\n")[2], prompt["thinking"], started.in_thought)
-    finally:
-        engine.close()
-    assert found == {
-        "auto": ("<assistant>", "auto", False),
-        "on": ("<assistant><think>", "on", True),
-        "off": ("<assistant><think></think>", "off", False),
-    }
+@pytest.mark.parametrize(
+    ("thinking", "opening", "in_thought"), [("auto", "", False), ("on", "<think>", True), ("off", "<think></think>", False)]
+)
+def test_thinking_is_switched_by_the_request_and_an_opened_thought_is_told(
+    home: Path, thinking: Thinking, opening: str, in_thought: bool
+) -> None:
+    with Desk(Engine(Thinker)) as desk:
+        prompt = trace_of(desk.answer(messages=TALK, thinking=thinking)).header["prompt"]
+    assert prompt["text"].endswith(f"<assistant>{opening}") and prompt["thinking"] == thinking
+    assert desk.of(RunStarted)[0].in_thought is in_thought
 
 
 class Thinker(FakeBackend):
