@@ -155,12 +155,12 @@ class MlxBackend:
             self._warm_up(target, made.renewed())
         self._models.keep_resident()
         if made.sha256 is not None:
-            self._costs_of(target).invalidate_if_changed(made.name, made.sha256)
+            self.costs_of(target).invalidate_if_changed(made.name, made.sha256)
         return made
 
     def _measured(self, made: LoadedDrafter, target: LoadedModel, progress: ReportStep) -> LoadedDrafter:
         """Returns a published head; on its first use with this target on this machine, its speeds are measured and reported."""
-        costs = self._costs_of(target)
+        costs = self.costs_of(target)
         drafter = made.renewed()
         if drafter is None or made.name in costs.depths:
             return made
@@ -219,7 +219,7 @@ class MlxBackend:
         is gone."""
         from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
 
-        costs = self._costs_of(target)
+        costs = self.costs_of(target)
         faster: dict[float, str] = {}
         for name in costs.steps:
             alpha, extra = costs.mean_alpha(name), costs.extra(name, samples=True)
@@ -242,7 +242,7 @@ class MlxBackend:
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         """As in `Backend`, by `engine.decode.loop` with this machine's cost model."""
-        costs = self._costs_of(cast("LoadedModel", context.model))  # serving always decodes a LoadedModel
+        costs = self.costs_of(cast("LoadedModel", context.model))  # serving always decodes a LoadedModel
         loop = self._loop.DecodeLoop(replace(context, costs=costs))
         seen: list[Round] = []
         try:
@@ -258,7 +258,7 @@ class MlxBackend:
         """As in `Backend`, by `engine.decode.measuring`, imported at first use. The results are saved permanently."""
         from engine.decode.measuring import measure
 
-        costs = self._costs_of(target)
+        costs = self.costs_of(target)
         known = len(costs.rows), len(costs.steps), len(costs.trees)
         try:
             yield from measure(target, drafter, costs)
@@ -267,7 +267,8 @@ class MlxBackend:
             if (len(costs.rows), len(costs.steps), len(costs.trees)) != known:
                 self._stored_costs.save()
 
-    def _costs_of(self, target: LoadedModel) -> MachineCosts:
+    def costs_of(self, target: LoadedModel) -> MachineCosts:
+        """Returns what is known of the costs of rounds with a target on this machine, for changes, which later calls see."""
         if self._costs[0] is not target:
             from engine.target.tree_pass import TreeCheck, kept_checks
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -13,40 +15,22 @@ from engine.models import loading
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine
 from engine.serving.model_slots import EVERY, ModelSlots
-from engine.types import (
-    DecodingOptions,
-    DrafterReady,
-    DrafterRefused,
-    Event,
-    LoadFailed,
-    LoadFinished,
-    Message,
-    Request,
-    RunFailed,
-    RunFinished,
-)
+from engine.types import DrafterReady, DrafterRefused, Event, LoadFailed, LoadFinished
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest
 from tests.engine import tiny_models
-from tests.engine.fakes import PATIENCE, FakeBackend
+from tests.engine.desk import Desk, request
+from tests.engine.fakes import FakeBackend
 
 
-class Desk:
+class Machine:
     """Slots over a machine with 100 bytes, in which a small model is loaded."""
 
     def __init__(self, *anyway: str) -> None:
         self.backend = FakeBackend()
         self.backend.memory = 100
-        self.backend.sizes = {
-            "small": 30,
-            "beside": 70,
-            "instead": 90,
-            "huge": 101,
-            "broken": 90,
-            "draft": 60,
-            "other": 20,
-            "too large": 71,
-        }
+        self.backend.sizes = {"small": 30, "beside": 70, "instead": 90, "huge": 101, "broken": 90}
+        self.backend.sizes |= {"draft": 60, "other": 20, "too large": 71}
         self.events: list[Event] = []
         self.slots = ModelSlots(self.backend, self.events.append, lambda: None, set(anyway))
         self.slots.target("small")
@@ -59,87 +43,89 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def machine() -> Machine:
+    return Machine()
 
 
-def test_model_that_fits_is_loaded_next_to_the_others(desk: Desk) -> None:
-    desk.slots.target("beside")
-    assert desk.backend.held == {"small": 30, "beside": 70}, "the fake lets go of nothing by itself"
+def test_model_that_fits_is_loaded_next_to_the_others(machine: Machine) -> None:
+    machine.slots.target("beside")
+    assert machine.backend.held == {"small": 30, "beside": 70}, "the fake lets go of nothing by itself"
 
 
-def test_model_that_fits_only_alone_replaces_the_target(desk: Desk) -> None:
-    desk.slots.target("instead")
-    assert desk.backend.held == {"instead": 90}
-    assert isinstance(desk.events[-1], LoadFinished)
+def test_model_that_fits_only_alone_replaces_the_target(machine: Machine) -> None:
+    machine.slots.target("instead")
+    assert machine.backend.held == {"instead": 90}
+    assert isinstance(machine.events[-1], LoadFinished)
 
 
-def test_model_that_does_not_fit_is_refused_and_others_stay(desk: Desk) -> None:
+def test_model_that_does_not_fit_is_refused_and_others_stay(machine: Machine) -> None:
     with pytest.raises(DraftlightError, match="huge needs about"):
-        desk.slots.target("huge")
-    failed = desk.events[-1]
+        machine.slots.target("huge")
+    failed = machine.events[-1]
     assert isinstance(failed, LoadFailed)
     assert failed.may_force
-    assert desk.backend.held == {"small": 30}
-    assert not desk.loaded_again()
+    assert machine.backend.held == {"small": 30}
+    assert not machine.loaded_again()
 
 
 @pytest.mark.parametrize(
     ("target", "drafter", "reported"), [("huge", "none", LoadFailed), ("small", "too large", DrafterRefused)]
 )
 def test_an_answer_that_fails_for_a_model_names_what_refused_it(target: str, drafter: str, reported: type) -> None:
-    desk, seen = Desk(), list[Event]()
-    desk.backend.sizes["too large"] = 101
-    engine = Engine(lambda: desk.backend)
-    engine.submit(Request((Message("user", "Hello"),), DecodingOptions(), target, drafter))
-    while not isinstance(seen[-1] if seen else None, RunFailed):
-        assert engine.wait(PATIENCE)
-        seen += engine.events()
-    failed = seen[-1]
-    assert isinstance(failed, RunFailed) and isinstance(failed.refused, reported)
-    assert failed.refused in seen and failed.refused.may_force and failed.message == failed.refused.message
-    assert engine.close(PATIENCE)
+    backend = Machine().backend
+    backend.sizes["too large"] = 101
+    with Desk(Engine(lambda: backend)) as desk:
+        failed = desk.failure(target=target, drafter=drafter)
+    assert isinstance(failed.refused, reported) and failed.refused in desk.seen
+    assert failed.refused.may_force and failed.message == failed.refused.message
 
 
 @pytest.mark.parametrize("allowed", ["huge", EVERY])
 def test_refused_model_is_loaded_on_demand(allowed: str) -> None:
-    desk = Desk(allowed)
-    desk.slots.target("huge")
-    assert desk.backend.held == {"huge": 101}
+    machine = Machine(allowed)
+    machine.slots.target("huge")
+    assert machine.backend.held == {"huge": 101}
 
 
-def test_a_target_that_made_room_in_vain_comes_back(desk: Desk) -> None:
+def test_a_target_that_made_room_in_vain_comes_back(machine: Machine) -> None:
     with pytest.raises(DraftlightError, match="broken is not a model"):
-        desk.slots.target("broken")
-    failed = desk.events[-1]
+        machine.slots.target("broken")
+    failed = machine.events[-1]
     assert isinstance(failed, LoadFailed)
     assert not failed.may_force
-    assert desk.loaded_again()
-    desk.slots.drafter("other")
-    assert isinstance(desk.events[-1], DrafterReady)
+    assert machine.loaded_again()
+    machine.slots.drafter("other")
+    assert isinstance(machine.events[-1], DrafterReady)
 
 
-def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, make = machine.backend, machine.backend.drafter
+    loaded: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+    def noted(name: str, *rest: Any) -> Any:
+        loaded[name] = made = make(name, *rest)
+        return made
+
     def let_go() -> None:
-        """What the slots hold no longer is given back, as arrays are."""
-        kept = {"small", *desk.slots._drafters}
-        desk.backend.held = {name: size for name, size in desk.backend.held.items() if name in kept}
+        """What nobody holds any longer is given back, as arrays are."""
+        backend.held = {name: size for name, size in backend.held.items() if name == "small" or name in loaded}
 
-    monkeypatch.setattr(desk.backend, "finish_and_free", let_go)
-    desk.slots.drafter("other")
-    desk.slots.drafter("draft")
-    assert desk.backend.held == {"small": 30, "draft": 60}
+    monkeypatch.setattr(backend, "drafter", noted)
+    monkeypatch.setattr(backend, "finish_and_free", let_go)
+    machine.slots.drafter("other")
+    machine.slots.drafter("draft")
+    assert machine.backend.held == {"small": 30, "draft": 60}
     with pytest.raises(DraftlightError, match="too large needs about"):
-        desk.slots.drafter("too large")
-    refused = desk.events[-1]
+        machine.slots.drafter("too large")
+    refused = machine.events[-1]
     assert isinstance(refused, DrafterRefused)
     assert refused.may_force
-    assert not desk.loaded_again()
+    assert not machine.loaded_again()
 
 
-def test_unknown_memory_refuses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.backend, "free_memory", lambda: None)
-    desk.slots.target("huge")
+def test_unknown_memory_refuses_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.backend, "free_memory", lambda: None)
+    machine.slots.target("huge")
 
 
 def test_a_real_model_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,20 +166,15 @@ def test_another_target_leaves_no_memory_to_the_one_before(compared: bool, tmp_p
     mx.clear_cache()
     gc.collect()
     gc.disable()
-    engine = Engine()
     try:
-        before = mx.get_active_memory() + mx.get_cache_memory()
-        for path in paths:
-            requests = tuple(
-                Request((Message("user", "hello"),), DecodingOptions(seed=1, max_tokens=3), path, drafter)
-                for drafter in ("ngram", "none")
-            )
-            runs = engine.compare(CompareRequest(requests)) if compared else [engine.submit(request) for request in requests]
-            seen: list[Event] = []
-            while sum(isinstance(event, RunFinished) for event in seen) < len(runs):
-                assert engine.wait(PATIENCE)
-                seen += engine.events()
-            assert weights <= mx.get_active_memory() + mx.get_cache_memory() - before < 1.5 * weights
+        with Desk(Engine()) as desk:
+            before = mx.get_active_memory() + mx.get_cache_memory()
+            for path in paths:
+                requests = tuple(request("hello", target=path, drafter=drafter) for drafter in ("ngram", "none"))
+                if compared:
+                    desk.ends(desk.engine.compare(CompareRequest(requests)))
+                else:
+                    desk.ends([desk.engine.submit(each) for each in requests])
+                assert weights <= mx.get_active_memory() + mx.get_cache_memory() - before < 1.5 * weights
     finally:
         gc.enable()
-        engine.close()
