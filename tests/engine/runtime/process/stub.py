@@ -30,7 +30,7 @@ from engine.types import (
 )
 from engine.values.requests.commands import Command, Compare, CountPrompt, IgnoreMemory, Load, Stop, Submit
 
-LOCKED_SECONDS = 2
+LOCKED_SECONDS = 2.0
 MODEL = ModelInfo("stub", "stub", "0" * 64, 100, 128)
 
 
@@ -132,6 +132,7 @@ DEEDS: dict[str, Callable[[threading.Event], object]] = {
 
 def engine(hurry: bool = False) -> StubEngine:
     """`hurry`: its process ends at once when whoever started it is gone."""
+    global LOCKED_SECONDS
     if hurry:
-        child.GRACE = 0.1  # type: ignore[misc]
+        child.GRACE, LOCKED_SECONDS = 0.1, 0.3  # type: ignore[misc]
     return StubEngine()

@@ -12,26 +12,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
+from engine.files.logs import LESS_MEMORY
 from engine.runtime.interface import EngineLike
 from engine.runtime.process import client, launch
 from engine.runtime.process.client import RESTART_NOTE, ProcessEngine
 from engine.runtime.process.launch import Child, Launch, processor_seconds
 from engine.runtime.process.wire import packed, unpacked
 from engine.types import (
-    DecodingOptions,
     DrafterReady,
     EngineFailed,
-    Event,
     LoadStarted,
-    Message,
     ModelsUnloaded,
     PromptCounted,
     ProveRequest,
-    Request,
     RoundFinished,
     RunFailed,
     RunFinished,
@@ -39,6 +36,7 @@ from engine.types import (
     TaskFailed,
 )
 from engine.values.errors import DraftlightError
+from engine.values.events import number_of
 from engine.values.requests.bench import BenchPrompt, BenchRequest
 from engine.values.requests.commands import (
     CheckDrafter,
@@ -54,42 +52,27 @@ from engine.values.requests.commands import (
 )
 from engine.values.requests.compare import CompareRequest, SampleRequest
 from engine.values.requests.train import TrainRequest
+from tests.engine.desk import Desk, request
 from tests.engine.fakes import PATIENCE
 from tests.engine.runtime.process.processes import is_alive, until
 
 STUB = "tests.engine.runtime.process.stub:engine"
 
 
-class Desk:
-    """An engine in a process, and everything that came out of it."""
-
-    def __init__(self, launch: Launch, again: str = "") -> None:
-        self.engine = ProcessEngine(launch, restart_note=again)
-        self.seen: list[Event] = []
-
-    def ask(self, prompt: str) -> int:
-        return self.engine.submit(Request((Message("user", prompt),), DecodingOptions(seed=1)))
-
-    def until(self, kind: type[Event], many: int = 1, run: int | None = None) -> list[Any]:
-        """Collects events until so many of a kind are there."""
-        while True:
-            found = [event for event in self.seen if type(event) is kind and run in (None, getattr(event, "run_id", None))]
-            if len(found) >= many:
-                return found
-            assert self.engine.wait(PATIENCE), f"no {kind.__name__} came; seen: {self.seen}"
-            self.seen += self.engine.events()
-
-    def text(self, run: int) -> str:
-        return "".join(event.round.text for event in self.seen if isinstance(event, RoundFinished) and event.run_id == run)
-
-
 @pytest.fixture
 def desk(home: Path) -> Iterator[Desk]:
-    desk = Desk(Launch(STUB), RESTART_NOTE)
-    yield desk
-    process = desk.engine.process_id
-    assert desk.engine.close(PATIENCE)
+    """An engine in a process."""
+    engine = ProcessEngine(Launch(STUB), restart_note=RESTART_NOTE)
+    with Desk(engine) as desk:
+        yield desk
+        process = engine.process_id
     assert process is None or not is_alive(process)
+
+
+def process_of(desk: Desk) -> int:
+    """The id of the process, once there is one."""
+    assert isinstance(desk.engine, ProcessEngine) and until(lambda: desk.engine.process_id is not None)  # type: ignore[attr-defined]
+    return desk.engine.process_id or 0
 
 
 @pytest.fixture
@@ -105,7 +88,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_limits
 
 
-REQUEST = Request((Message("user", "x"),))
+REQUEST = request("x")
 BENCH = BenchRequest((BenchPrompt("one", "chat", ("a",)),))
 SENT: list[tuple[Callable[[EngineLike], object], Command]] = [
     (lambda engine: engine.load("a"), Load("a", "none")),
@@ -144,34 +127,33 @@ def test_every_request_is_one_command_which_crosses_the_wire_as_it_is() -> None:
         unpacked(packed(Update(1, gamma=3)).replace(b"K\x03", b"K\x00"))
 
 
-def test_answers_come_in_order_and_are_stopped_before_what_is_queued_is_taken(desk: Desk) -> None:
-    assert desk.engine.process_id is None, "nothing is started before it is needed"
-    assert desk.engine.count_prompt(Request((Message("user", "x"),))) == 1
-    assert desk.until(PromptCounted) == [PromptCounted(1, None, None)]
+def test_no_process_is_started_to_count_a_prompt(desk: Desk) -> None:
+    number = desk.engine.count_prompt(request("x"))
+    assert desk.until(PromptCounted) == [PromptCounted(number, None, None)]
+    assert desk.engine.process_id is None  # type: ignore[attr-defined]
+
+
+def test_answers_come_in_order_and_are_stopped_while_nobody_takes_their_events(desk: Desk) -> None:
     desk.engine.load("a", "b")
-    first = desk.ask("abc")
-    desk.until(RunFinished)
+    first = desk.answer("abc").run_id
     assert desk.text(first) == "abc"
-    counted, second = desk.engine.count_prompt(Request((Message("user", "12345"),))), desk.ask("x" * 3000 + " wait")
+    assert [type(event).__name__ for event in desk.seen[:4]] == ["LoadStarted", "LoadFinished", "DrafterReady", "RunStarted"]
+    counted, second = desk.engine.count_prompt(request("12345")), desk.ask("x" * 3000 + " wait")
     assert len({first, second, counted}) == 3
-    order = [type(event).__name__ for event in desk.seen if getattr(event, "run_id", first) == first]
-    assert order[1:5] == ["LoadStarted", "LoadFinished", "DrafterReady", "RunStarted"]
     desk.engine.stop(second)
-    assert desk.until(RunFinished, run=second)[0].finish == "cancelled"
-    assert [event.round.index for event in desk.seen if isinstance(event, RoundFinished)][3:] == list(range(3000))
+    assert desk.ends([second])[0].finish == "cancelled"
+    assert [round.index for round in desk.rounds(second)] == list(range(3000))
     assert PromptCounted(counted, 5, 100) in desk.seen
-    with pytest.raises(ValueError, match="gamma"):
-        desk.engine.update(second, gamma=0)
     desk.engine.update(second, gamma=3)
     desk.engine.stop(second)
-    assert len(desk.engine.events(limit=1)) <= 1
+    assert not desk.engine.events(), "it has ended"
 
 
 def test_closed_engines_say_so(desk: Desk) -> None:
     run = desk.ask("abc wait")
     desk.until(RoundFinished, 3)
     assert desk.engine.close(PATIENCE)
-    assert desk.until(RunFinished, run=run)[0].finish == "cancelled", "the answer is not cut off"
+    assert desk.ends([run])[0].finish == "cancelled", "the answer is not cut off"
     for ask in (lambda: desk.ask("x"), lambda: desk.engine.load("x")):
         with pytest.raises(DraftlightError, match="closed"):
             ask()
@@ -179,13 +161,11 @@ def test_closed_engines_say_so(desk: Desk) -> None:
 
 
 def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    requests = tuple(Request((Message("user", prompt),)) for prompt in ("ab", "abc wait"))
     proof = desk.engine.prove(ProveRequest())
-    ended, waits = desk.engine.compare(CompareRequest(requests))
-    desk.until(RunFinished, run=ended)
+    ended, waits = desk.engine.compare(CompareRequest((request("ab"), request("abc wait"))))
+    desk.until(RunFinished, number=ended)
     desk.until(RoundFinished, 5)
-    assert desk.engine.process_id is not None
-    os.kill(desk.engine.process_id, signal.SIGKILL)
+    os.kill(process_of(desk), signal.SIGKILL)
     (failed,) = desk.until(RunFailed)
     (task,) = desk.until(TaskFailed)
     assert (failed.run_id, task.task_id) == (waits, proof) and failed.message == task.message
@@ -193,11 +173,10 @@ def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptu
 
 
 def test_process_that_aborts_without_gpu_memory_gives_that_message(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    (failed,) = desk.until(RunFailed, run=desk.ask("ab overflow"))
-    assert failed.message.startswith("The process that runs models ran out of the GPU's memory. Close other programs")
+    assert LESS_MEMORY in desk.failure("ab overflow").message
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 9))])
 def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
     desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, seed: int
 ) -> None:
@@ -210,40 +189,39 @@ def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
         run = desk.ask("abcdef wait")
         many = moments.randrange(8)
         if many:
-            desk.until(RunStarted, run=run)
-            while len(desk.text(run)) < many - 1:
-                desk.until(RoundFinished, len([e for e in desk.seen if isinstance(e, RoundFinished)]) + 1)
-        assert until(lambda: desk.engine.process_id is not None)
-        process = desk.engine.process_id
-        assert process is not None
+            desk.until(RunStarted, number=run)
+            desk.until(RoundFinished, many - 1, run)
+        process = process_of(desk)
         os.kill(process, number)
         patience(silence=0.05 if number == signal.SIGSTOP else PATIENCE)
-        failed = desk.until(RunFailed, run=run)
+        (failed,) = desk.ends([run])
         patience()
-        assert words in failed[0].message and failed[0].message.endswith("The next message starts it again.")
+        assert words in failed.message and failed.message.endswith(RESTART_NOTE)
         assert "abcdef".startswith(desk.text(run)) and len(desk.text(run)) >= many - 1, "what was written is kept"
-        assert not is_alive(process) and desk.engine.process_id != process
-    assert desk.until(RunFinished, run=desk.ask("abc"))
-    assert len([event for event in desk.seen if isinstance(event, RunFailed)]) == len(deaths), "one end each"
+        assert not is_alive(process)
+    assert desk.answer("abc")
     ends = [type(event) for event in desk.seen if isinstance(event, (ModelsUnloaded, RunFailed))]
-    assert ends == [ModelsUnloaded, RunFailed] * len(deaths), "an answer ends when its models are known to be gone"
-    forced = [event for event in desk.seen if isinstance(event, LoadStarted)]
-    assert forced and {event.name for event in forced} == {"anyway ('large',)"}, "told to each new process"
+    assert ends == [ModelsUnloaded, RunFailed] * len(deaths), "one end each, when its models are known to be gone"
+    forced = {event.name for event in desk.of(LoadStarted)}
+    assert forced == {"anyway ('large',)"}, "told to each new process"
 
 
-def test_hung_and_idle_processes_are_killed(
-    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_does_not_stop_is_killed(
+    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     run = desk.ask("ab endless")  # signs of life go on: only that a stop is not followed tells
     desk.until(RoundFinished, 2)
     patience(unheard=0.1)
     desk.engine.stop(run)
-    assert "did not stop" in desk.until(RunFailed, run=run)[0].message
-    patience()
+    assert "did not stop" in desk.ends([run])[0].message
+
+
+def test_a_silent_process_is_killed_once_it_does_not_compute(
+    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = desk.ask("abc locked")
-    desk.until(RoundFinished, 5)
+    desk.until(RoundFinished, 3)
     desk.engine.stop(run)
-    # As long as it computes, it is not given up.
     looks: list[int] = []
 
     def works_for_a_while(child: Child) -> float:
@@ -252,12 +230,15 @@ def test_hung_and_idle_processes_are_killed(
 
     monkeypatch.setattr(Child, "processor_seconds", works_for_a_while)
     patience(silence=0.1)
-    assert "hung" in desk.until(RunFailed, run=run)[0].message
+    assert "hung" in desk.ends([run])[0].message
     assert len(looks) >= 4
-    patience()
-    desk.until(RunFinished, run=desk.ask("abc"))
-    assert desk.engine.process_id is not None
-    os.kill(desk.engine.process_id, signal.SIGKILL)
+
+
+def test_the_death_of_an_idle_process_is_reported_and_the_next_request_starts_another(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.answer("abc")
+    os.kill(process_of(desk), signal.SIGKILL)
     (died,) = desk.until(EngineFailed)
     assert "memory runs out" in died.message
     desk.engine.load("a", "b")
@@ -319,24 +300,26 @@ def test_process_ends_with_its_parent(home: Path) -> None:
         assert until(lambda: not is_alive(process)), deed  # noqa: B023 - asked for at once
 
 
-def test_abandoned_start_is_not_reported_and_a_full_disk_is(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_abandoned_load_is_nobodys_any_longer(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     engine = ProcessEngine(Launch(command=("sleep", "60")))
     engine.load("a", "b")
-    run = engine.submit(Request((Message("user", "x"),)))
+    run = engine.submit(request())
     assert engine.close(0.05)
-    assert [getattr(event, "run_id", event) for event in engine.events()] == [run], "a load is nobody's any longer"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch.tempfile, "TemporaryFile", lambda: os.listdir(__file__))
-        desk = Desk(Launch(STUB))
-        message = desk.until(RunFailed, run=desk.ask("x"))[0].message
-    assert message.startswith("No temporary file can be written (Not a directory)") and "starts it again" not in message
-    assert desk.engine.close(PATIENCE)
+    assert [number_of(event) for event in engine.events()] == [run]
+
+
+def test_a_full_disk_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch.tempfile, "TemporaryFile", lambda: os.listdir(__file__))
+    with Desk(ProcessEngine(Launch(STUB), restart_note=RESTART_NOTE)) as desk:
+        message = desk.failure().message
+    assert message.startswith("No temporary file can be written (Not a directory)") and RESTART_NOTE not in message
 
 
 class Ranks:
     """Companions that fail on demand."""
 
     made: list[Ranks]
+    refuse: bool
 
     def __init__(self) -> None:
         self.said = ""
@@ -345,7 +328,7 @@ class Ranks:
         self.made.append(self)
 
     def start(self) -> Mapping[str, str]:
-        if len(self.made) == 2:
+        if self.refuse:
             raise DraftlightError("The machine two cannot be reached.")
         return {"MLX_RANK": "0"}
 
@@ -356,23 +339,32 @@ class Ranks:
         self.stops += 1
 
 
-def test_companions_start_and_end_with_the_process(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Ranks.made = []
-    desk = Desk(Launch(STUB, companions=Ranks))
-    run = desk.ask("ab wait")
-    desk.until(RoundFinished, 2)
-    process = desk.engine.process_id
-    assert process is not None and Ranks.made[0].stops == 0
+@pytest.fixture
+def with_ranks(home: Path) -> Iterator[Desk]:
+    """An engine whose process has companions."""
+    Ranks.made, Ranks.refuse = [], False
+    with Desk(ProcessEngine(Launch(STUB, companions=Ranks))) as desk:
+        yield desk
+    assert all(ranks.stops for ranks in Ranks.made)
+
+
+def test_companions_that_fail_or_do_not_start_end_the_process(with_ranks: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    run = with_ranks.ask("ab wait")
+    with_ranks.until(RoundFinished, 2)
+    process = process_of(with_ranks)
+    assert Ranks.made[0].stops == 0
     Ranks.made[0].said = "Rank 1 has ended."
-    assert desk.until(RunFailed, run=run)[0].message == "Rank 1 has ended."
+    assert with_ranks.ends([run])[0].message == "Rank 1 has ended."
     assert not is_alive(process) and Ranks.made[0].stops
-    assert desk.until(RunFailed, run=desk.ask("x"))[0].message.startswith("The machine two cannot be reached.")
+    Ranks.refuse = True
+    assert with_ranks.failure().message == "The machine two cannot be reached."
     assert Ranks.made[1].stops, "those that were started are ended"
-    # A failure of the answer itself is explained by theirs, and whoever hears of it asks a new process.
-    assert desk.until(RunFailed, run=desk.ask("abc fail"))[0].message == "A connection was lost."
-    Ranks.made[2].said, Ranks.made[2].asked_by = "Rank 2 has ended.", "draftlight-process"
-    run = desk.ask("abc fail")
-    assert desk.until(RunFailed, run=run)[0].message.startswith("Rank 2 has ended.")
-    assert desk.text(run) == "abc"
-    desk.until(RunFinished, run=desk.ask("x"))
-    assert desk.engine.close(PATIENCE) and [ranks.stops > 0 for ranks in Ranks.made] == [True] * 4
+
+
+def test_a_failed_answer_is_explained_by_a_companions_failure(with_ranks: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever hears of the failure asks a new process."""
+    assert with_ranks.failure("abc fail").message == "A connection was lost."
+    Ranks.made[0].said, Ranks.made[0].asked_by = "Rank 2 has ended.", "draftlight-process"
+    failed = with_ranks.failure("abc fail")
+    assert failed.message == "Rank 2 has ended." and with_ranks.text(failed.run_id) == "abc"
+    assert with_ranks.answer("x")
