@@ -18,10 +18,10 @@ import pytest
 
 from engine.chats import ChatSettings, ChatStore
 from tests.engine.chats import victim
-from tests.engine.chats.soundness import is_sound
+from tests.engine.chats.homes import database, is_sound
 
 ROOT = Path(__file__).parents[3]
-MESSAGES = 600
+MESSAGES = 300
 
 
 def killed(home: Path, work: str, chance: random.Random) -> list[dict[str, Any]]:
@@ -70,15 +70,23 @@ def check_saved(home: Path, said: list[dict[str, Any]]) -> None:
 
 def check_migrated(home: Path) -> None:
     """The tables are of the old version or of the new one, whole, and their copy is there as soon as they are of the new one."""
-    with closing(sqlite3.connect(home / "chats" / "chats.db")) as rows:
+    with database(home) as rows:
         version = rows.execute("PRAGMA user_version").fetchone()[0]
         found = [text for (text,) in rows.execute("SELECT text FROM messages ORDER BY id")]
     assert found == [f"m{each}" + "!" * (version - 1) for each in range(MESSAGES)]
     if version > 1:
         with closing(sqlite3.connect(home / "chats" / "chats-before-version-2.db")) as rows:
-            assert [text for (text,) in rows.execute("SELECT text FROM messages ORDER BY id")] == [
-                f"m{n}" for n in range(MESSAGES)
-            ]
+            before = [text for (text,) in rows.execute("SELECT text FROM messages ORDER BY id")]
+        assert before == [f"m{each}" for each in range(MESSAGES)]
+
+
+def check_finished(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start brings the tables up to date, and keeps a copy of what they were."""
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.chats.schema.MIGRATIONS", [*victim.MIGRATIONS[:1], quietly])
+        with ChatStore(home) as store:
+            assert store.open(1).messages[-1].text == f"m{MESSAGES - 1}!"
+    check_migrated(home)
 
 
 def furnish(home: Path) -> None:
@@ -101,10 +109,7 @@ def test_kill_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.M
         assert said, "it was killed before it began"
         if work == "migrate":
             check_migrated(home)
-            with monkeypatch.context() as patch:
-                patch.setattr("engine.chats.schema.MIGRATIONS", [*victim.MIGRATIONS[:1], quietly])
-                with ChatStore(home) as store:
-                    assert store.open(1).messages[-1].text == f"m{MESSAGES - 1}!"
+            check_finished(home, monkeypatch)
         else:
             check_saved(home, said)
 

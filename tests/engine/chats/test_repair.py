@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine.chats import ChatsDamaged, ChatSettings, ChatStore, Making, Retention
 from tests.app.fakes import make_round
-from tests.engine.chats.soundness import is_sound
+from tests.engine.chats.homes import database, is_sound
 from tests.traces import write_trace
 
 PAGE = 4096
@@ -42,7 +40,7 @@ def furnish(home: Path) -> dict[int, str]:
                 text = " ".join(f"word{chance.randrange(1000)}" for _ in range(chance.choice((5, 50, 800))))
                 parent = store.add_message(conversation, parent, "assistant" if turn % 2 else "user", text)
                 texts[parent] = text
-    with closing(sqlite3.connect(home / "chats" / "chats.db")) as rows:
+    with database(home) as rows:
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return texts
 
@@ -54,7 +52,7 @@ def kept(store: ChatStore) -> dict[int, str]:
 
 def pages_of(home: Path, table: str) -> list[int]:
     """The pages, from 0 on, that a table's rows lie in."""
-    with closing(sqlite3.connect(home / "chats" / "chats.db")) as rows:
+    with database(home) as rows:
         query = "SELECT pageno - 1 FROM dbstat WHERE name = ? AND pagetype = 'leaf'"
         return [page for (page,) in rows.execute(query, [table])]
 
@@ -161,7 +159,7 @@ def test_a_repair_that_was_killed_before_its_last_step_is_finished(tmp_path: Pat
 
 def test_chats_of_a_later_version_are_left_alone(tmp_path: Path) -> None:
     furnish(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "chats" / "chats.db")) as rows:
+    with database(tmp_path) as rows:
         rows.execute("PRAGMA user_version = 99")
     before = (tmp_path / "chats" / "chats.db").read_bytes()
     with pytest.raises(Exception, match=r"later version of Draftlight\. Use that version"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import sqlite3
@@ -10,7 +9,8 @@ import stat
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,39 +30,12 @@ from engine.chats import (
 from engine.chats.values import UNTITLED
 from engine.types import DecodingOptions
 from engine.values.errors import DraftlightError
-from tests.engine.chats.soundness import is_sound
+from tests.engine.chats.homes import DAY, Clock, database, is_sound
 
 SETTINGS = ChatSettings(
     "Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto", seed=7, stop=("end",)), True, "on"
 )
 MADE = Making("SmolLM2", SETTINGS, Figures(12, 0.5, 24.0, 0.75, 2.5, 30, 0.125))
-
-
-DAY = 86_400.0
-
-
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_795_000_000.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """A clock of the test's own."""
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[ChatStore]:
-    """An empty store in a folder of its own."""
-    with ChatStore(tmp_path, clock=clock, wait=0.05) as store:
-        yield store
 
 
 def held(store: ChatStore, *texts: str) -> tuple[int, list[int]]:
@@ -90,12 +63,8 @@ def test_saved_chats_are_there_when_opened_again(tmp_path: Path) -> None:
         store.pin(conversation)
     with ChatStore(tmp_path) as store:
         (listed,) = store.conversations()
-        assert (listed.title, listed.pinned, listed.folder, listed.named) == (
-            "What is speculative decoding?",
-            True,
-            "Work",
-            False,
-        )
+        assert listed.title == "What is speculative decoding?"
+        assert (listed.pinned, listed.folder, listed.named) == (True, "Work", False)
         opened = store.open(conversation)
         assert opened.settings == SETTINGS
         question, answer = opened.path
@@ -132,9 +101,8 @@ def test_titles_come_from_the_first_prompt_unless_the_user_gives_one(store: Chat
     store.add_message(conversation, None, "user", "something else")
     assert store.open(conversation).about.title == "Sky colours"
     store.rename(conversation, "")
-    assert store.open(conversation).about == about.__class__(
-        **{**_fields(about), "updated": store.open(conversation).about.updated}
-    )
+    again = store.open(conversation).about
+    assert again == replace(about, updated=again.updated)
     named = store.create(SETTINGS, title="Mine")
     store.add_message(named, None, "user", "prompt")
     assert store.open(named).about.title == "Mine"
@@ -164,10 +132,6 @@ def test_a_refused_prompt_that_is_answered_at_last_gives_the_title(store: ChatSt
     store.rename(conversation, "Mine")
     store.finish_answer(store.begin_answer(conversation, prompt, MADE).message, "failed", "")
     assert store.open(conversation).about.title == "Mine"
-
-
-def _fields(about: ChatSummary) -> dict[str, object]:
-    return {name: getattr(about, name) for name in ChatSummary.__slots__}
 
 
 def test_the_list_has_pinned_ones_first_and_then_the_newest(store: ChatStore) -> None:
@@ -211,7 +175,7 @@ def test_deleted_chats_and_messages_can_be_restored(store: ChatStore, clock: Clo
         store.restore(conversation)
 
 
-@pytest.mark.parametrize("days", [1, 10, 15, 21, 30, 200])
+@pytest.mark.parametrize("days", [1, 21, 200])
 def test_expired_chats_are_removed_at_the_second_start_however_rare_starts_are(
     store: ChatStore, tmp_path: Path, clock: Clock, days: int
 ) -> None:
@@ -255,7 +219,7 @@ def test_clock_that_is_ahead_for_a_day_expires_nothing(store: ChatStore, clock: 
     store.restore(conversation)
 
 
-@pytest.mark.parametrize("gap", [0.1, 1.0, 3.0, 30.0])
+@pytest.mark.parametrize("gap", [0.1, 3.0])
 def test_expired_chats_are_removed_a_day_after_they_were_found_expired(tmp_path: Path, gap: float) -> None:
     """Starts at random times, alone and in clusters, `gap` days apart at most: what is due stays for a day, and for less than
     an hour more."""
@@ -398,14 +362,13 @@ def test_similar_text_is_not_found(store: ChatStore) -> None:
 def test_the_search_index_of_earlier_versions_is_removed(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         held(store, "first words")
-        path = store.folder / "chats.db"
-    with contextlib.closing(sqlite3.connect(path)) as rows, rows:
+    with database(tmp_path) as rows:
         for index, (table, column) in {"titles": ("conversations", "title"), "words": ("messages", "text")}.items():
             rows.executescript(OLD_INDEX.format(index=index, table=table, column=column))
     with ChatStore(tmp_path) as store:
         held(store, "more words")
         assert len(store.search("words")) == 2
-    with contextlib.closing(sqlite3.connect(path)) as rows:
+    with database(tmp_path) as rows:
         names = {name for (name,) in rows.execute("SELECT name FROM sqlite_master")}
     assert not [name for name in names if name.startswith(("titles", "words"))]
 
@@ -453,7 +416,7 @@ def test_import_is_complete_and_unique_or_none(store: ChatStore) -> None:
     assert number is not None
     assert store.add([whole]) == [None]
     opened = store.open(number)
-    assert _fields(opened.about) == {**_fields(whole.about), "id": number}
+    assert opened.about == replace(whole.about, id=number)
     assert texts(opened) == ["q", "a"]
     assert opened.messages[2].continues == opened.messages[1].id
     broken = Conversation(ChatSummary(0, "x", 1.0, 1.0), SETTINGS, (StoredMessage(1, None, "user", "", 1.0, state=[]),))  # type: ignore[arg-type]
@@ -462,19 +425,22 @@ def test_import_is_complete_and_unique_or_none(store: ChatStore) -> None:
     assert len(store.conversations()) == 1
 
 
-def test_missing_numbers_give_a_message(store: ChatStore) -> None:
-    for act in (
-        lambda: store.open(99),
-        lambda: store.rename(99, "x"),
-        lambda: store.delete(99),
-        lambda: store.purge([99]),
-        lambda: store.choose(99),
-        lambda: store.delete_message(10**30),
-        lambda: store.finish_answer(99, "complete", "x"),
-        lambda: store.duplicate(99),
-    ):
-        with pytest.raises(DraftlightError):
-            act()
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store: store.open(99),
+        lambda store: store.rename(99, "x"),
+        lambda store: store.delete(99),
+        lambda store: store.purge([99]),
+        lambda store: store.choose(99),
+        lambda store: store.delete_message(10**30),
+        lambda store: store.finish_answer(99, "complete", "x"),
+        lambda store: store.duplicate(99),
+    ],
+)
+def test_missing_numbers_give_a_message(store: ChatStore, act: Callable[[ChatStore], object]) -> None:
+    with pytest.raises(DraftlightError):
+        act(store)
 
 
 def test_a_message_follows_one_of_its_own_conversation_only(store: ChatStore) -> None:
@@ -497,28 +463,32 @@ def test_two_processes_see_what_the_other_writes(store: ChatStore, tmp_path: Pat
     assert store.changes() != before
 
 
-def test_locked_file_is_awaited_and_then_reported(store: ChatStore) -> None:
+def test_locked_file_is_awaited_and_then_reported(store: ChatStore, tmp_path: Path) -> None:
     conversation, _ = held(store, "one")
-    other = sqlite3.connect(store.folder / "chats.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ChatsBusy, match=r"locked for 0\.05 seconds\. Nothing has changed\. Try again"):
-        store.add_message(conversation, None, "user", "two")
-    assert texts(store.open(conversation)) == ["one"], "reading does not wait"
-    other.execute("ROLLBACK")
-    other.close()
+    with database(tmp_path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ChatsBusy, match=r"locked for 0\.05 seconds"):
+            store.add_message(conversation, None, "user", "two")
+        assert texts(store.open(conversation)) == ["one"], "reading does not wait"
     store.add_message(conversation, None, "user", "two")
 
 
-def test_a_full_disk_loses_nothing_that_is_saved(store: ChatStore) -> None:
-    conversation, (first,) = held(store, "one")
-    rows = store._database._connection
-    rows.execute(f"PRAGMA max_page_count = {rows.execute('PRAGMA page_count').fetchone()[0]}")
-    with pytest.raises(ChatsNotSaved, match=r"disk is full.*Free some disk space"):
+def test_a_full_disk_loses_nothing_that_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *named, **other: connections.append(connect(*named, **other)) or connections[-1]
+    )
+    with ChatStore(tmp_path) as store:
+        conversation, (first,) = held(store, "one")
+        (rows,) = connections
+        rows.execute(f"PRAGMA max_page_count = {rows.execute('PRAGMA page_count').fetchone()[0]}")
+        with pytest.raises(ChatsNotSaved, match=r"disk is full.*Free some disk space"):
+            store.add_message(conversation, first, "assistant", "much " * 100_000)
+        assert texts(store.open(conversation)) == ["one"]
+        rows.execute("PRAGMA max_page_count = 100000")
         store.add_message(conversation, first, "assistant", "much " * 100_000)
-    assert texts(store.open(conversation)) == ["one"]
-    rows.execute("PRAGMA max_page_count = 100000")
-    store.add_message(conversation, first, "assistant", "much " * 100_000)
-    assert is_sound(store.folder.parent)
+    assert is_sound(tmp_path)
 
 
 class Model:
@@ -610,10 +580,7 @@ def test_no_sequence_of_actions_loses_a_message(store: ChatStore, seed: int) -> 
         (store.delete if shown else store.restore)(conversation)
         model.conversations[conversation] = not shown
 
-    def tidy() -> None:
-        store.tidy()
-
-    acts: list[Callable[[], None]] = [say] * 6 + [answer] * 4 + [delete, bring_back, choose, choose, hide_or_show, tidy]
+    acts: list[Callable[[], None]] = [say] * 6 + [answer] * 4 + [delete, bring_back, choose, choose, hide_or_show, store.tidy]
     start()
     for step in range(120):
         chance.choice([*acts, start] if step < 60 else [*acts, copy] if step % 20 == 0 else acts)()

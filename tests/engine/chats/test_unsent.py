@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +9,7 @@ import pytest
 from engine.chats import ChatSettings, ChatStore, to_json, to_markdown
 from engine.chats.schema import MIGRATIONS
 from engine.values.errors import DraftlightError
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ChatStore]:
-    """An empty store in a folder of its own."""
-    with ChatStore(tmp_path, wait=0.05) as store:
-        yield store
+from tests.engine.chats.homes import database
 
 
 def chat(store: ChatStore) -> tuple[int, int]:
@@ -84,8 +75,7 @@ def test_unsent_text_is_read_from_a_read_only_file(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
         store.unsent.keep(None, number, None, "half")
-    writer = contextlib.closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None))
-    with ChatStore(tmp_path, wait=0.05) as store, writer as other:
+    with ChatStore(tmp_path, wait=0.05) as store, database(tmp_path) as other:
         other.execute("BEGIN IMMEDIATE")
         assert unsent(store, number) == [(None, "half")]
         other.execute("ROLLBACK")
@@ -127,14 +117,13 @@ def test_unsent_text_is_not_part_of_the_conversation(store: ChatStore) -> None:
 
 
 def test_file_of_an_earlier_version_gets_the_table_and_stays_readable_there(tmp_path: Path) -> None:
-    path = tmp_path / "chats" / "chats.db"
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
-    with contextlib.closing(sqlite3.connect(path)) as rows:
+    with database(tmp_path) as rows:
         rows.execute("DROP TABLE unsent")
     with ChatStore(tmp_path) as store:
         store.unsent.keep(None, number, None, "half")
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rows:
+    with database(tmp_path) as rows:
         assert rows.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS) == 1
         rows.execute("PRAGMA foreign_keys = ON")
         rows.execute("DELETE FROM messages WHERE conversation = ?", [number])  # as the earlier one deletes a chat for good
@@ -145,7 +134,7 @@ def test_file_of_an_earlier_version_gets_the_table_and_stays_readable_there(tmp_
 def test_a_file_of_an_earlier_version_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
-    with contextlib.closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None)) as rows:
+    with database(tmp_path) as rows:
         rows.execute("DROP TABLE unsent")
         rows.execute("BEGIN IMMEDIATE")
         with ChatStore(tmp_path, wait=0.05) as store:
@@ -157,15 +146,14 @@ def test_a_file_of_an_earlier_version_is_read_where_nothing_can_be_written(tmp_p
 
 @pytest.mark.parametrize("earlier", [False, True])
 def test_damaged_file_is_rebuilt_with_unsent_texts(tmp_path: Path, earlier: bool, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "chats" / "chats.db"
     with ChatStore(tmp_path) as store:
         number, prompt = chat(store)
         store.unsent.keep(None, number, prompt, "said otherwise")
         store.unsent.keep(None, None, None, "new")
     if earlier:
-        with contextlib.closing(sqlite3.connect(path)) as rows:
+        with database(tmp_path) as rows:
             rows.execute("DROP TABLE unsent")
-    with path.open("r+b") as file:
+    with (tmp_path / "chats" / "chats.db").open("r+b") as file:
         file.write(b"\xa5" * 16)
     with ChatStore(tmp_path) as store:
         (note,) = store.notes
