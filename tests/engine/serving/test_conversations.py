@@ -11,7 +11,7 @@ import functools
 import math
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from engine.drafters.loaded import LoadedDrafter
 from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties
 from engine.runtime.mlx_backend import MlxBackend
-from engine.serving.answer import _AnswerRun, answer
+from engine.serving.answer import answer
 from engine.serving.jobs import Run
 from engine.serving.model_slots import ConversationCaches, ModelSlots
 from engine.serving.overlap import OverlapExecutor
@@ -71,15 +71,8 @@ QUANTISED = frozenset(KINDS) - {"recurrent"}
 NEAR = (1e-4, 3e-3)
 """How far a chance may be off where a text is read in other passes; and in few bits, where a last bit may cross a level."""
 FILTERS: tuple[dict[str, Any], ...] = (
-    {},
-    {},
-    {},
-    {},
-    {"top_k": 5},
-    {"top_p": 0.9},
-    {"min_p": 0.05},
-    {"repetition_penalty": 1.3},
-    {"top_p": 0.95, "repetition_penalty": 1.2},
+    *({}, {}, {}, {}, {"top_k": 5}, {"top_p": 0.9}, {"min_p": 0.05}),
+    *({"repetition_penalty": 1.3}, {"top_p": 0.95, "repetition_penalty": 1.2}),
 )
 
 
@@ -427,14 +420,16 @@ def test_every_answer_of_a_long_conversation_is_the_one_from_scratch(
 
 def marks_outlive_a_cut(patch: pytest.MonkeyPatch) -> None:
     """Behind an edit of the same length, a mark of the old text is taken for one of the new."""
-    trim = caches._trim
+    trim_to = caches.trim_to
 
-    def keeping(layer: Any, length: int) -> None:
-        marks = dict(layer.marks)
-        trim(layer, length)
-        layer.marks = marks | layer.marks
+    def keeping(cache: Sequence[Any], length: int, whose: str) -> None:
+        layers = [layer for layer in caches.leaves_of(cache) if isinstance(layer, caches.OURS)]
+        marks = [layer.marks for layer in layers]
+        trim_to(cache, length, whose)
+        for layer, before in zip(layers, marks, strict=True):
+            layer.marks = before | layer.marks
 
-    patch.setattr(caches, "_trim", keeping)
+    patch.setattr(caches, "trim_to", keeping)
 
 
 def a_mark_is_the_state_itself(patch: pytest.MonkeyPatch) -> None:
@@ -452,7 +447,15 @@ def a_mark_is_used_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_window_is_marked_a_row_short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WindowCache, "mark", lambda cache: cache._copied(cache.max_size - 2))
+    mark = WindowCache.mark
+
+    def short(cache: WindowCache) -> Any:
+        cache.max_size -= 1
+        marked = mark(cache)
+        cache.max_size += 1
+        return marked
+
+    patch.setattr(WindowCache, "mark", short)
 
 
 def a_cut_leaves_a_token_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -479,27 +482,25 @@ def caches_of_all_bits_are_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConversationCaches, "keep", lambda kept, name, *rest: keep(kept, name.partition(" at ")[0], *rest))
 
 
-def a_cancelled_prompt_leaves_the_old_note(patch: pytest.MonkeyPatch) -> None:
-    take, keep = ConversationCaches.take, _AnswerRun._keep
+def a_note_keeps_the_old_text(patch: pytest.MonkeyPatch) -> None:
+    """As if a cache were noted with the text that it had before an edit."""
+    keep, noted = ConversationCaches.keep, dict[str, list[int]]()
 
-    def left(kept: ConversationCaches, conversation: str, prompt: list[int]) -> Any:
-        noted = kept._caches.get(conversation)
-        taken = take(kept, conversation, prompt)
-        if noted is not None:
-            kept._caches[conversation] = noted
-        return taken
+    def keeping(kept: ConversationCaches, conversation: str, cache: Any, tokens: Sequence[int]) -> None:
+        before = noted.get(conversation, [])[: len(tokens)]
+        noted[conversation] = list(tokens)
+        keep(kept, conversation, cache, [*before, *tokens[len(before) :]])
 
-    patch.setattr(ConversationCaches, "take", left)
-    patch.setattr(_AnswerRun, "_keep", lambda run, *rest: keep(run, *rest) if run.rounds else None)
+    patch.setattr(ConversationCaches, "keep", keeping)
 
 
 def a_draft_model_keeps_what_was_edited(patch: pytest.MonkeyPatch) -> None:
-    start = DraftModel.start
+    start, started = DraftModel.start, dict[DraftModel, list[int]]()
 
     def trusting(drafter: DraftModel, context: DraftContext, *rest: Any) -> bool:
-        tokens = context.tokens
-        drafter._committed = [*tokens[: len(drafter._committed)], *drafter._committed[len(tokens) :]]
-        return start(drafter, context, *rest)
+        before = started.get(drafter, [])[: len(context.tokens)]
+        started[drafter] = list(context.tokens)
+        return start(drafter, replace(context, tokens=[*before, *context.tokens[len(before) :]]), *rest)
 
     patch.setattr(DraftModel, "start", trusting)
 
@@ -515,7 +516,7 @@ PLANTS: tuple[tuple[Plant, str, int | None, str], ...] = (
     (a_cut_leaves_a_token_too_many, "keys and values", None, "branch"),
     (a_quantised_cut_leaves_a_token_too_many, "keys and values", 4, "edit"),
     (caches_of_all_bits_are_one, "keys and values", None, "change bits"),
-    (a_cancelled_prompt_leaves_the_old_note, "keys and values", None, "cancel a prompt"),
+    (a_note_keeps_the_old_text, "keys and values", None, "cancel a prompt"),
     (a_draft_model_keeps_what_was_edited, "keys and values", None, "edit"),
 )
 """What is planted; the kind of cache and the bits where it shows, and the scene that shows it."""
