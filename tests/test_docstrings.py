@@ -104,7 +104,7 @@ def _definitions(node: ast.AST, prefix: str, within: ast.AST | None = None) -> I
         if isinstance(child, Definition):
             yield child, prefix + child.name, within
             yield from _definitions(child, f"{prefix}{child.name}.", child)
-        else:
+        elif not isinstance(child, ast.expr):  # which holds none
             yield from _definitions(child, prefix, within)
 
 

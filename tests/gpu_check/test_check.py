@@ -14,10 +14,12 @@ import pytest
 
 from engine.decode.outcome import RoundOutcome
 from engine.models.loaded import LoadedModel
+from engine.models.loading import load
 from engine.serving import overlap
 from engine.types import Round
 from engine.values.drafter_kinds import NGRAM, NO_DRAFTER
 from tests import synchronisations
+from tests.benchmarks import vocabulary
 from tests.engine.exports.test_report import Page
 from tests.gpu_check import __main__ as check
 from tests.gpu_check import parts
@@ -40,17 +42,12 @@ if "waits" in sys.orig_argv:
 def test_what_breaks_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(BREAKS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    status = check.main(["--quick", "--parts", "prove,waits,tests,rows", "--minutes", "4", "--output", str(tmp_path / "out")])
+    status = check.main(["--quick", "--parts", "prove,waits,rows", "--minutes", "4", "--output", str(tmp_path / "out")])
     assert status == 1
     written = (tmp_path / "out" / "gpu-check.json").read_text(encoding="utf-8")
     document = json.loads(written)
     found = {part["name"]: part for part in document["parts"]}
-    assert {name: part["status"] for name, part in found.items()} == {
-        "prove": "failed",
-        "waits": "failed",
-        "tests": "passed" if mx.default_device().type == mx.gpu else "skipped",
-        "rows": "passed",
-    }
+    assert {name: part["status"] for name, part in found.items()} == {"prove": "failed", "waits": "failed", "rows": "passed"}
     assert "SIGABRT" in found["prove"]["summary"]
     assert "no kernel in …/kernel.cu" in found["waits"]["summary"] and "Traceback" in found["waits"]["details"]
     (table,) = found["rows"]["tables"]
@@ -95,10 +92,43 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Budget:
     return Budget(60.0, quick=True)
 
 
+DEVICE_TESTS = """
+import pytest
+
+@pytest.mark.gpu
+def test_right(): ...
+
+@pytest.mark.metal
+def test_wrong(): assert False, "a kernel is wrong"
+
+@pytest.mark.gpu
+@pytest.mark.skip
+def test_of_another_device(): ...
+
+def test_without_a_device(): ...
+"""
+
+
+def test_device_tests_are_run_and_counted(quick: Budget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_kernels.py").write_text(DEVICE_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    gpu\n    metal\n    full\n")
+    monkeypatch.setattr(parts, "REPOSITORY", tmp_path)
+    result = parts.device_tests(quick)
+    assert not result.passed and result.summary == "1 passed, 1 failed, 1 skipped."
+    ((name, reason),) = result.tables[0].rows
+    assert "test_wrong" in name and "a kernel is wrong" in reason
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_pair: tuple[str, str]) -> LoadedModel:
+    return load(tiny_pair[0])
+
+
 def test_greedy_text_is_mlx_lms_and_another_one_is_found(
-    builtin: LoadedModel, quick: Budget, monkeypatch: pytest.MonkeyPatch
+    tiny: LoadedModel, quick: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = parts.greedy_text(quick, builtin)
+    right = parts.greedy_text(quick, tiny)
     assert right.passed and [row[:3] for row in right.tables[0].rows] == [(NO_DRAFTER, 1, 1), (NGRAM, 1, 1)]
     theirs = importlib.import_module("mlx_lm.generate")  # the package has a function of that name
     original = theirs.generate_step
@@ -107,18 +137,18 @@ def test_greedy_text_is_mlx_lms_and_another_one_is_found(
         return ((int(token) + (place == 3), logits) for place, (token, logits) in enumerate(original(*given, **named)))
 
     monkeypatch.setattr(theirs, "generate_step", another)
-    wrong = parts.greedy_text(quick, builtin)
+    wrong = parts.greedy_text(quick, tiny)
     assert not wrong.passed and [row[4] for row in wrong.tables[0].rows] == [1, 1]
     assert [row[3:5] for row in wrong.tables[1].rows] == [("different", 3)] * 2
 
 
-def test_a_wait_too_many_is_found(builtin: LoadedModel, quick: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_too_many_is_found(tiny: LoadedModel, quick: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     class Plain:
         proposals = ()
 
     for waits, passed in ((1, True), (2, False)):
         monkeypatch.setattr(synchronisations, "rounds_and_waits", lambda *_, n=waits, **__: [(Plain(), n)] * 5)
-        result = parts.device_waits(quick, builtin)
+        result = parts.device_waits(quick, tiny)
         assert result.passed is passed and {row[4] for row in result.tables[0].rows} == {waits}
 
 
@@ -141,6 +171,7 @@ def test_an_analysis_that_takes_longer_than_a_pass_is_seen_to_fall_behind_and_to
 
     monkeypatch.setattr(overlap, "ROWS_BEHIND", 10)
     monkeypatch.setattr(RoundOutcome, "whole", slowly)
+    monkeypatch.setattr(vocabulary, "telling", lambda *_: "")
     result = parts.draw_and_analysis(quick, (1_000,))
     for row in result.tables[1].rows:
         assert row[6] > 5, "two of four rounds waited for room"

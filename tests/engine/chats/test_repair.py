@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +28,10 @@ def _damage_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.clear()
 
 
-def furnish(home: Path) -> dict[int, str]:
-    """Chats of some hundred pages; the texts of their messages."""
-    texts: dict[int, str] = {}
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, str]]:
+    """A data folder with chats of some hundred pages, and the texts of their messages."""
+    home, texts = tmp_path_factory.mktemp("furnished"), dict[int, str]()
     chance = random.Random(5)
     with ChatStore(home) as store, store.together():
         store.traces.retention = Retention(days=9)
@@ -42,6 +44,14 @@ def furnish(home: Path) -> dict[int, str]:
                 texts[parent] = text
     with database(home) as rows:
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return home, texts
+
+
+@pytest.fixture
+def texts(furnished: tuple[Path, dict[int, str]], tmp_path: Path) -> dict[int, str]:
+    """The texts of the messages in `tmp_path`, a copy of the furnished folder."""
+    home, texts = furnished
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
     return texts
 
 
@@ -65,8 +75,7 @@ def overwrite(path: Path, start: int, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("length", [16, 100], ids=["its name", "the whole header"])
-def test_a_file_whose_beginning_is_overwritten_comes_back_whole(tmp_path: Path, length: int) -> None:
-    texts = furnish(tmp_path)
+def test_a_file_whose_beginning_is_overwritten_comes_back_whole(texts: dict[int, str], tmp_path: Path, length: int) -> None:
     overwrite(tmp_path / "chats" / "chats.db", 0, b"\xa5" * length)
     with ChatStore(tmp_path) as store:
         (note,) = store.notes
@@ -83,8 +92,7 @@ def test_a_file_whose_beginning_is_overwritten_comes_back_whole(tmp_path: Path, 
         assert kept(store) == texts
 
 
-def test_messages_in_sound_pages_are_kept_when_others_are_damaged(tmp_path: Path) -> None:
-    texts = furnish(tmp_path)
+def test_messages_in_sound_pages_are_kept_when_others_are_damaged(texts: dict[int, str], tmp_path: Path) -> None:
     pages = pages_of(tmp_path, "messages")
     hurt = pages[len(pages) // 2]
     overwrite(tmp_path / "chats" / "chats.db", hurt * PAGE, b"\xff" * PAGE)
@@ -106,8 +114,7 @@ def test_messages_in_sound_pages_are_kept_when_others_are_damaged(tmp_path: Path
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1e9], ids=["as it should", "once years ahead"])
-def test_weekly_check_finds_unread_damage(tmp_path: Path, wrong: float) -> None:
-    furnish(tmp_path)
+def test_weekly_check_finds_unread_damage(texts: dict[int, str], tmp_path: Path, wrong: float) -> None:
     if wrong:
         with ChatStore(tmp_path, clock=lambda: time.time() + wrong) as store:
             store.tidy()
@@ -138,8 +145,7 @@ def test_unreadable_file_is_rebuilt_from_traces(tmp_path: Path) -> None:
         assert [message.text for message in store.open(listed.id).path] == ["Tell me a story.", " Once upon a time"]
 
 
-def test_a_file_that_another_has_open_is_not_touched(tmp_path: Path) -> None:
-    furnish(tmp_path)
+def test_a_file_that_another_has_open_is_not_touched(texts: dict[int, str], tmp_path: Path) -> None:
     with ChatStore(tmp_path):
         overwrite(tmp_path / "chats" / "chats.db", 0, b"\xa5" * 16)
         with pytest.raises(ChatsDamaged, match="another Draftlight has them open"):
@@ -149,16 +155,14 @@ def test_a_file_that_another_has_open_is_not_touched(tmp_path: Path) -> None:
         assert "rebuilt" in store.notes[0]
 
 
-def test_a_repair_that_was_killed_before_its_last_step_is_finished(tmp_path: Path) -> None:
-    texts = furnish(tmp_path)
+def test_a_repair_that_was_killed_before_its_last_step_is_finished(texts: dict[int, str], tmp_path: Path) -> None:
     file = tmp_path / "chats" / "chats.db"
     file.rename(file.with_suffix(".rebuilt"))
     with ChatStore(tmp_path) as store:
         assert kept(store) == texts
 
 
-def test_chats_of_a_later_version_are_left_alone(tmp_path: Path) -> None:
-    furnish(tmp_path)
+def test_chats_of_a_later_version_are_left_alone(texts: dict[int, str], tmp_path: Path) -> None:
     with database(tmp_path) as rows:
         rows.execute("PRAGMA user_version = 99")
     before = (tmp_path / "chats" / "chats.db").read_bytes()
@@ -167,26 +171,23 @@ def test_chats_of_a_later_version_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "chats" / "chats.db").read_bytes() == before
 
 
-def test_any_damage_ends_in_usable_chats(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_any_damage_ends_in_usable_chats(texts: dict[int, str], tmp_path: Path, seed: int) -> None:
     """Bytes are overwritten anywhere: the chats open, with a note or without, and what is read is what was written."""
-    for moment in range(3):
-        home = tmp_path / str(moment)
-        texts = furnish(home)
-        chance = random.Random(moment)
-        file = home / "chats" / "chats.db"
-        for _ in range(chance.choice((1, 5))):
-            overwrite(file, chance.randrange(file.stat().st_size), chance.randbytes(chance.choice((1, 40, 3000))))
-        for _ in range(2):  # what is met in use is mended at the next start
-            try:
-                with ChatStore(home) as store:
-                    found = kept(store)
-                    store.add_message(store.create(ChatSettings()), None, "user", "new")
-                    store.tidy()
-                    break
-            except ChatsDamaged:
-                continue
-        else:
-            pytest.fail("the chats do not work again")
-        wrong = [number for number, text in found.items() if number in texts and text != texts[number]]
-        assert len(found) > len(texts) // 2
-        assert len(wrong) < 40
+    chance, file = random.Random(seed), tmp_path / "chats" / "chats.db"
+    for _ in range(chance.choice((1, 5))):
+        overwrite(file, chance.randrange(file.stat().st_size), chance.randbytes(chance.choice((1, 40, 3000))))
+    for _ in range(2):  # what is met in use is mended at the next start
+        try:
+            with ChatStore(tmp_path) as store:
+                found = kept(store)
+                store.add_message(store.create(ChatSettings()), None, "user", "new")
+                store.tidy()
+                break
+        except ChatsDamaged:
+            continue
+    else:
+        pytest.fail("the chats do not work again")
+    wrong = [number for number, text in found.items() if number in texts and text != texts[number]]
+    assert len(found) > len(texts) // 2
+    assert len(wrong) < 40
