@@ -688,14 +688,13 @@ def _templates() -> list[bytes]:
 def chats(data: bytes) -> None:
     """A file of conversations from elsewhere, as they go into the store and into the list."""
     from engine.chats.exchange.markdown import to_markdown
-    from engine.chats.exchange.own import _conversation
+    from engine.chats.exchange.own import to_json
     from engine.chats.exchange.reading import may_hold_chats, read_chats
 
     path = _file("chats.json", data)
     may_hold_chats(path)
     found = read_chats(path).conversations
-    for conversation in found:
-        json.dumps(_conversation(conversation), allow_nan=False)
+    to_json(found)
     to_markdown(found)
 
 

@@ -6,6 +6,7 @@ A part runs in a process of its own: what a driver or a kernel does wrong often 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import re
 import statistics
@@ -99,8 +100,7 @@ def describe_device() -> dict[str, Any]:
 
     backend = {"cpu": "CPU", "metal": "Metal", "cuda": "CUDA"}[device.kind()]
     told = {name: value for name, value in mx.device_info().items() if isinstance(value, str | int | float)}
-    packages = ("mlx-metal", "mlx-cuda-12", "mlx-cuda-13", "mlx-cpu")
-    installed = {name: provenance._package_version(name) for name in packages}
+    installed = {each.name: each.version for each in importlib.metadata.distributions() if each.name.startswith("mlx-")}
     return {
         "backend": backend,
         "gpu": _on_gpu(),
@@ -108,7 +108,7 @@ def describe_device() -> dict[str, Any]:
         "mlx": told,
         "driver": _nvidia_driver() if backend == "CUDA" else {},
         "hardware": provenance.hardware(),
-        "versions": {**provenance.versions(), **{name: version for name, version in installed.items() if version}},
+        "versions": {**provenance.versions(), **installed},
         "commit": commit(),
     }
 

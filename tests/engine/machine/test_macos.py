@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engine.machine.macos
-from engine.cluster.group import Kind
+from engine.cluster.follower import Follower
+from engine.cluster.group import Kind, Order
 from engine.files.download import Download
 from engine.files.hub import HubFile, Offer
 from engine.machine.macos import Activity, activity, name_program
 from engine.runtime.process.client import ProcessEngine
 from engine.runtime.process.launch import Launch
 from engine.runtime.worker import Engine
-from engine.types import DecodingOptions, Message, ProveRequest, Request, RunFinished, TaskEnd
-from tests.engine.fakes import PATIENCE, FakeBackend
+from engine.types import ProveRequest, TaskFailed
+from tests.engine.desk import Desk
+from tests.engine.fakes import FakeBackend
 from tests.engine.mac import Library
 
 # NSProcessInfo.h of the macOS SDK, which defines each as a separate number
@@ -96,39 +98,20 @@ def test_the_program_is_named_in_the_main_bundle(mac: Library) -> None:
     assert mac.information == {"CFBundleName": "Draftlight"}
 
 
-def _asked(engine: Engine | ProcessEngine, ask: Callable[[Any], int]) -> None:
-    """Waits until the requested work has ended."""
-    number = ask(engine)
-    while True:
-        assert engine.wait(PATIENCE)
-        for event in engine.events():
-            if isinstance(event, (RunFinished, TaskEnd)) and number in (
-                getattr(event, "run_id", None),
-                getattr(event, "task_id", None),
-            ):
-                return
-
-
-def _answer(engine: Any) -> int:
-    number: int = engine.submit(Request((Message("user", "hi"),), DecodingOptions(max_tokens=2, seed=1)))
-    return number
-
-
 def test_an_answer_lets_the_machine_sleep_and_a_long_task_does_not(mac: Library, home: Path) -> None:
-    serving = Engine(FakeBackend)  # type: ignore[arg-type]
-    _asked(serving, _answer)
-    assert mac.begun == [(USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Running a language model")]
-    _asked(serving, lambda engine: engine.prove(ProveRequest(target="broken")))
-    assert mac.begun[1:] == [(USER_INITIATED, "Running a language model")]
-    assert serving.close(PATIENCE)
+    with Desk(Engine(FakeBackend)) as desk:  # type: ignore[arg-type]
+        desk.answer()
+        assert mac.begun == [(USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Running a language model")]
+        desk.engine.prove(ProveRequest(target="broken"))
+        desk.until(TaskFailed)
+        assert mac.begun[1:] == [(USER_INITIATED, "Running a language model")]
 
 
 def test_a_window_whose_engine_is_another_process_is_not_slowed_down_either(mac: Library, home: Path) -> None:
-    outside = ProcessEngine(Launch("tests.engine.runtime.process.stub:engine"))
-    _asked(outside, lambda engine: engine.submit(Request((Message("user", "2"),), DecodingOptions(seed=1))))
-    assert mac.begun == [(USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Waiting for a language model")]
-    assert not mac.activities
-    outside.close(PATIENCE)
+    with Desk(ProcessEngine(Launch("tests.engine.runtime.process.stub:engine"))) as desk:
+        desk.answer("2")
+        assert mac.begun == [(USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Waiting for a language model")]
+        assert not mac.activities
 
 
 def test_a_download_keeps_the_machine_awake(mac: Library, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +123,6 @@ def test_a_download_keeps_the_machine_awake(mac: Library, home: Path, monkeypatc
 
 def test_a_part_of_a_split_model_keeps_its_machine_awake_while_there_is_work(mac: Library) -> None:
     """Possibly no user is active on that machine, but no answer is possible without it."""
-    from engine.cluster.follower import Follower
-    from engine.cluster.group import Order
-
     held: list[int] = []
     orders = [Order(kind) for kind in (Kind.DROP, Kind.NAP, Kind.DROP, Kind.END)]
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +25,24 @@ ROOT = Path(__file__).parents[3]
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="back-ends are packages of their own on Linux")
 
 
+class Function:
+    """A function of a C library, which takes attributes."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: object) -> object:
+        return self.function(*arguments)
+
+
 class Framework:
     """The functions of Metal and Core Foundation that are called, with a number of devices."""
 
     def __init__(self, devices: int | None) -> None:
-        self.released = 0
-
-        class Count:
-            def __call__(self, array: int) -> int:
-                assert array == 4096 and devices is not None
-                return devices
-
-        class Copy:
-            def __call__(self) -> int | None:
-                return None if devices is None else 4096
-
-        class Release:
-            def __call__(released, array: int) -> None:
-                self.released += 1
-
-        self.MTLCopyAllDevices, self.CFArrayGetCount, self.CFRelease = Copy(), Count(), Release()
+        self.released: list[object] = []
+        self.MTLCopyAllDevices = Function(lambda: None if devices is None else 4096)
+        self.CFArrayGetCount = Function({4096: devices}.__getitem__)
+        self.CFRelease = Function(self.released.append)
 
 
 @pytest.mark.parametrize(("devices", "usable"), [(1, True), (2, True), (0, False), (None, False)])
@@ -58,7 +57,7 @@ def test_mac_without_a_gpu_is_refused_before_mlx_is_imported(
     else:
         with pytest.raises(DraftlightError, match="offers no GPU to this session"):
             mlx_import.require_device()
-    assert framework.released == (devices is not None)
+    assert framework.released == [4096] * (devices is not None)
 
 
 def test_the_engine_asks_before_it_imports_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
