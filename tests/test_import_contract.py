@@ -148,8 +148,7 @@ for module in pkgutil.walk_packages(package.__path__, root + "."):
 
 
 @pytest.mark.parametrize(
-    ("package", "hidden"),
-    [("engine", ("app", "PySide6", "shiboken6", "pyqtgraph", "pytestqt")), ("app", ("mlx", "mlx_lm"))],
+    ("package", "hidden"), [("engine", ("app", "PySide6", "shiboken6", "pyqtgraph", "pytestqt")), ("app", ("mlx", "mlx_lm"))]
 )
 def test_every_module_imports_without_the_other_side(package: str, hidden: tuple[str, ...]) -> None:
     """What the contracts say of the source also holds of a running interpreter, where imports can hide from them. The thread that

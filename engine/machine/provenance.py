@@ -33,12 +33,7 @@ def versions() -> dict[str, str | None]:
 @functools.cache
 def hardware() -> dict[str, str | int | None]:
     """Returns machine type, processor name, number of cores and bytes of memory, as far as the system reports them."""
-    return {
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory_bytes": physical_memory(),
-    }
+    return {"machine": platform.machine(), "processor": _processor(), "cores": os.cpu_count(), "memory_bytes": physical_memory()}
 
 
 @functools.cache

@@ -32,17 +32,7 @@ from engine.serving.time_sharing import SampleTask, take_turns
 from engine.tools.bench.job import BenchTask
 from engine.tools.proof.job import ProofTask
 from engine.tools.training.job import TrainTask
-from engine.types import (
-    EngineFailed,
-    Event,
-    LoadFailed,
-    LoadStarted,
-    ProveRequest,
-    RunFailed,
-    RunFinished,
-    TaskEnd,
-    TaskFailed,
-)
+from engine.types import EngineFailed, Event, LoadFailed, LoadStarted, ProveRequest, RunFailed, RunFinished, TaskEnd, TaskFailed
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import BenchRequest
 from engine.values.requests.commands import (
@@ -83,11 +73,7 @@ class Engine(EngineLike):
     """
 
     def __init__(
-        self,
-        backend: Callable[[], Backend] = MlxBackend,
-        *,
-        measures: bool = False,
-        after: threading.Event | None = None,
+        self, backend: Callable[[], Backend] = MlxBackend, *, measures: bool = False, after: threading.Event | None = None
     ) -> None:
         super().__init__()
         self._measures = measures

@@ -14,16 +14,7 @@ from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 SOURCE = Path(__file__).resolve().parents[2] / "assets" / "app-icon.svg"
-SIZES = {
-    b"ic11": 32,
-    b"ic12": 64,
-    b"ic07": 128,
-    b"ic13": 256,
-    b"ic08": 256,
-    b"ic14": 512,
-    b"ic09": 512,
-    b"ic10": 1024,
-}
+SIZES = {b"ic11": 32, b"ic12": 64, b"ic07": 128, b"ic13": 256, b"ic08": 256, b"ic14": 512, b"ic09": 512, b"ic10": 1024}
 """Types of entries with a PNG, and its side in pixels; ic11 to ic14 are for screens with two pixels per point."""
 DRAWN = 824 / 1024 * 512 / 448
 """Share of the icon's side that the drawing takes. Its body, 448 of 512 units, is then as wide as in macOS's own icons."""

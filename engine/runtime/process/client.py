@@ -150,13 +150,7 @@ class ProcessEngine(EngineLike):
         restart_note: appended to the message about a death.
     """
 
-    def __init__(
-        self,
-        launch: Launch | None = None,
-        *,
-        after: threading.Event | None = None,
-        restart_note: str = "",
-    ) -> None:
+    def __init__(self, launch: Launch | None = None, *, after: threading.Event | None = None, restart_note: str = "") -> None:
         super().__init__()
         self._again = restart_note
         self._launch = Launch() if launch is None else launch

@@ -55,8 +55,7 @@ print(first)
 
 @linux_only
 @pytest.mark.parametrize(
-    "module",
-    ["engine.types", *(pytest.param(name, marks=pytest.mark.full) for name in ("engine.acceptance", "engine.drafters"))],
+    "module", ["engine.types", *(pytest.param(name, marks=pytest.mark.full) for name in ("engine.acceptance", "engine.drafters"))]
 )
 def test_every_import_of_the_engine_loads_openblas_before_mlx(module: str) -> None:
     assert "openblas" in run(f"import {module}; import mlx.core" + OWNER_OF_THE_MATRIX_PRODUCT)

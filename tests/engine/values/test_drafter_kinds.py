@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.drafter_kinds import (
-    BY_PATH,
-    DRAFTERS,
-    NO_DRAFTER,
-    benched,
-    default_drafter,
-    may_fit,
-    single_drafter,
-)
+from engine.values.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, may_fit, single_drafter
 
 REPOSITORY = Path(__file__).parents[3]
 
