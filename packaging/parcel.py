@@ -84,17 +84,8 @@ def download(backend: str, folder: Path) -> list[Path]:
         "manylinux2014_x86_64",
         "manylinux1_x86_64",
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-    ]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary", ":all:"]
     command += ["--python-version", PYTHON, "--implementation", "cp", "--dest", str(folder)]
     command += [option for platform in platforms for option in ("--platform", platform)]
     needed: list[tuple[str, ...]] = []

@@ -60,6 +60,35 @@ CHATGPT = [
         },
     }
 ]
+
+
+def version(role: str, words: str) -> dict[str, Any]:
+    """A version of a message of LM Studio's in a single step."""
+    return {"type": "singleStep", "role": role, "content": [{"type": "text", "text": words}]}
+
+
+STATS = {
+    "stopReason": "userStopped",
+    "tokensPerSecond": 51.5,
+    "predictedTokensCount": 9,
+    "promptTokensCount": 20,
+    "timeToFirstTokenSec": 0.25,
+    "totalTimeSec": 0.5,
+}
+IN_STEPS = {
+    "type": "multiStep",
+    "role": "assistant",
+    "senderInfo": {"senderName": "qwen3-4b"},
+    "steps": [
+        {"type": "contentBlock", "style": {"type": "thinking"}, "content": [{"type": "text", "text": "Hm."}]},
+        {
+            "type": "contentBlock",
+            "content": [{"type": "text", "text": "Red."}],
+            "genInfo": {"indexedModelIdentifier": "qwen/qwen3-4b", "stats": STATS},
+        },
+        {"type": "debugInfoBlock", "debugInfo": "x"},
+    ],
+}
 LM_STUDIO = {
     "name": "Colours",
     "pinned": True,
@@ -68,44 +97,9 @@ LM_STUDIO = {
     "systemPrompt": "",
     "perChatPredictionConfig": {"fields": [{"key": "llm.prediction.systemPrompt", "value": "Be kind."}]},
     "messages": [
-        {
-            "versions": [{"type": "singleStep", "role": "user", "content": [{"type": "text", "text": "Name one."}]}],
-            "currentlySelected": 0,
-        },
-        {
-            "versions": [
-                {
-                    "type": "multiStep",
-                    "role": "assistant",
-                    "senderInfo": {"senderName": "qwen3-4b"},
-                    "steps": [
-                        {"type": "contentBlock", "style": {"type": "thinking"}, "content": [{"type": "text", "text": "Hm."}]},
-                        {
-                            "type": "contentBlock",
-                            "content": [{"type": "text", "text": "Red."}],
-                            "genInfo": {
-                                "indexedModelIdentifier": "qwen/qwen3-4b",
-                                "stats": {
-                                    "stopReason": "userStopped",
-                                    "tokensPerSecond": 51.5,
-                                    "predictedTokensCount": 9,
-                                    "promptTokensCount": 20,
-                                    "timeToFirstTokenSec": 0.25,
-                                    "totalTimeSec": 0.5,
-                                },
-                            },
-                        },
-                        {"type": "debugInfoBlock", "debugInfo": "x"},
-                    ],
-                },
-                {"type": "singleStep", "role": "assistant", "content": [{"type": "text", "text": "Blue."}]},
-            ],
-            "currentlySelected": 0,
-        },
-        {
-            "versions": [{"type": "singleStep", "role": "user", "content": [{"type": "text", "text": "Another?"}]}],
-            "currentlySelected": 0,
-        },
+        {"versions": [version("user", "Name one.")], "currentlySelected": 0},
+        {"versions": [IN_STEPS, version("assistant", "Blue.")], "currentlySelected": 0},
+        {"versions": [version("user", "Another?")], "currentlySelected": 0},
     ],
 }
 
@@ -235,6 +229,13 @@ def test_other_files_are_refused_by_name(tmp_path: Path, content: bytes, reason:
     path.write_bytes(content)
     with pytest.raises(DraftlightError, match=f"{path} cannot be imported.*{reason}"):
         read_chats(path)
+
+
+def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps(CHATGPT) + " " * 10**6)
+    with pytest.raises(DraftlightError, match="usable size"):
+        read_chats(tmp_path / "export.zip")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

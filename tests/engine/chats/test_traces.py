@@ -283,7 +283,7 @@ def test_earlier_traces_become_conversations_once(store: ChatStore, tmp_path: Pa
         **header: object,
     ) -> None:
         rounds = [make_round(0, [], answer, finish="eos")]
-        created = f"2026-11-21T12:{minute:02}:00.000+00:00"
+        created = f"2026-11-21T{12 + minute // 60}:{minute % 60:02}:00.000+00:00"
         write_trace(folder / name, rounds, prompt, history=history, created=created, conversation=key, **header)
 
     trace("1.jsonl", 0, "How are you?", "Fine.")
@@ -291,15 +291,17 @@ def test_earlier_traces_become_conversations_once(store: ChatStore, tmp_path: Pa
     trace("3.jsonl", 2, "Good.", "Thanks.", history=[("system", "Be kind."), *first])
     trace("4.jsonl", 3, "How are you?", "Alone.", key="")
     trace("5.jsonl", 4, "How are you?", "Alone again.", key="")
+    trace("later.jsonl", 100, "How are you?", "Later.")
     trace("compared.jsonl", 5, "How are you?", "A column.", key="", kept=False)
     (folder / "6.jsonl").write_text("{}\n")
     (folder / "7.jsonl").write_bytes((folder / "1.jsonl").read_bytes()[:100])
-    assert store.import_traces() == 3
+    assert store.import_traces() == 4
     assert store.import_traces() == 0
     (note,) = store.notes
     assert f"{folder}/6.jsonl is not a Draftlight trace" in note and "1 more" in note
-    alone_again, alone, chat = sorted(store.conversations(), key=lambda each: -each.created)
+    later, alone_again, alone, chat = sorted(store.conversations(), key=lambda each: -each.created)
     assert [message.text for message in store.open(alone.id).path] == ["How are you?", "Alone."]
+    assert store.open(later.id).path[-1].text == "Later.", "more than an hour after the others of that name"
     assert store.open(alone_again.id).path[-1].text == "Alone again."
     opened = store.open(chat.id)
     assert sorted(message.text for message in opened.messages) == ["Fine.", "Good.", "How are you?", "Thanks.", "Well."]

@@ -51,50 +51,16 @@ def test_several_prompts_in_a_row_leave_whole_traces(desk: Desk, tiny_pair: tupl
         assert (found.header["target"]["logits"], found.header["target"]["prompt_chunk"]) == ("float32", 2048)
 
 
+CONVOLVED = {"intermediate_size": 64, "num_hidden_layers": 2, "conv_kernel": 4, "use_bias": False, "use_conv_bias": True}
+HEADS = {"num_heads": 4, "head_dim": 16, "state_size": 16, "n_groups": 1, "layer_norm_epsilon": 1e-5}
+LOW_RANK = {f"{name}_low_rank_dim": 8 for name in ("a", "v", "gate", "decay")}
 RECURRENT: dict[str, tuple[Any, dict[str, Any]]] = {
-    "mamba": (
-        mamba,
-        {
-            "intermediate_size": 64,
-            "state_size": 8,
-            "num_hidden_layers": 2,
-            "conv_kernel": 4,
-            "use_bias": False,
-            "use_conv_bias": True,
-            "time_step_rank": 4,
-        },
-    ),
+    "mamba": (mamba, {**CONVOLVED, "state_size": 8, "time_step_rank": 4}),
     "mamba2": (
         mamba2,
-        {
-            "num_heads": 4,
-            "head_dim": 16,
-            "intermediate_size": 64,
-            "state_size": 16,
-            "num_hidden_layers": 2,
-            "layer_norm_epsilon": 1e-5,
-            "conv_kernel": 4,
-            "n_groups": 1,
-            "use_bias": False,
-            "use_conv_bias": True,
-            "tie_word_embeddings": False,
-            "time_step_limit": [0.0, 1e9],
-            "time_step_rank": "auto",
-        },
+        {**CONVOLVED, **HEADS, "tie_word_embeddings": False, "time_step_limit": [0.0, 1e9], "time_step_rank": "auto"},
     ),
-    "rwkv7": (
-        rwkv7,
-        {
-            "intermediate_size": 64,
-            "norm_eps": 1e-5,
-            "head_dim": 16,
-            "num_hidden_layers": 2,
-            "a_low_rank_dim": 8,
-            "v_low_rank_dim": 8,
-            "gate_low_rank_dim": 8,
-            "decay_low_rank_dim": 8,
-        },
-    ),
+    "rwkv7": (rwkv7, {"intermediate_size": 64, "norm_eps": 1e-5, "head_dim": 16, "num_hidden_layers": 2, **LOW_RANK}),
 }
 
 
