@@ -9,16 +9,23 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, models
-from tokenizers import Tokenizer as Backend
-
 from engine.files.foreign import content_of, placeholder_kind
-from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
-from engine.models.tokenizer import Special, secret_name
+from engine.models.pieces import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    WORD_SPLITS,
+    Pieces,
+    byte_level_parts,
+    in_characters,
+)
+from engine.models.tokenizer import TokenizerParts
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
@@ -39,24 +46,6 @@ _WORD_SPLIT_BY_TYPE: dict[str, tuple[str, list[str]]] = {
 file names them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
 _ADDS_BOS_BY_DEFAULT = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
 """Tokenizer classes of transformers that add the BOS token by default."""
-
-
-@dataclass(frozen=True)
-class TokenizerParts:
-    """Parts of a tokenizer, as `engine.models.tokenizer.Tokenizer` takes them.
-
-    Attributes:
-        ids: token ids by the text of the token.
-        adds_bos: whether a text starts with the BOS token.
-    """
-
-    plain: Backend
-    full: Backend
-    special: list[Special]
-    vocabulary: list[bytes | None]
-    ids: dict[str, int]
-    adds_bos: bool
-    leading_spaces: int = 0
 
 
 def read_bare_tokenizer(
@@ -96,11 +85,8 @@ def read_bare_tokenizer(
             f"{path} has {len(pieces.pieces)} {noun(len(pieces.pieces), 'token')}, but the model has only {width} "
             f"{noun(width, 'token')}: they do not match."
         )
-    plain, full = pieces.backends()
-    ids = {piece: index for index, piece in enumerate(pieces.pieces)}
     name = str(settings.get("tokenizer_class", "LlamaTokenizer")).removesuffix("Fast")
-    adds_bos = bool(settings.get("add_bos_token", name in _ADDS_BOS_BY_DEFAULT))
-    return TokenizerParts(plain, full, pieces.special(), pieces.vocabulary(width), ids, adds_bos, int(pieces.space_first))
+    return pieces.parts(width, bool(settings.get("add_bos_token", name in _ADDS_BOS_BY_DEFAULT)))
 
 
 def _added(settings: Mapping[str, Any], added: Mapping[str, Any], listed: Collection[str]) -> dict[int, tuple[str, bool]]:
@@ -192,28 +178,7 @@ def _from_ranks(
             f"{path} and the model do not match: {len(ids)} {noun(len(ids), 'rank')}, {width} "
             f"{noun(width, 'token')}. Download the model again."
         )
-    vocabulary: list[bytes | None] = [None] * width
-    for token, rank in ranks.items():
-        vocabulary[rank] = token
-    for index, (text, _) in added.items():
-        vocabulary[index] = text.encode()
-    special = [Special(index, text) for index, (text, is_control) in sorted(added.items()) if is_control]
-    ordinary = [text for _, (text, is_control) in sorted(added.items()) if not is_control]
-    texts = {text: index for index, (text, _) in added.items()}
-    merges = _merges(ranks)
-    names = {secret_name(token.id): token.id for token in special}
-    plain = _backend(ids | {text: texts[text] for text in ordinary} | names, merges, split)
-    full = _backend(ids | texts, merges, split)
-    for backend in (plain, full):
-        backend.add_tokens([AddedToken(text, normalized=False) for text in ordinary])
-    full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
-    return TokenizerParts(plain, full, special, vocabulary, ids | texts, split.bos_first)
-
-
-def _backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
-    backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=True))
-    backend.pre_tokenizer = split.made()
-    return backend
+    return byte_level_parts(ids, added, _merges(ranks), split, width)
 
 
 def _merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tokenizers import AddedToken, models
-from tokenizers import Tokenizer as Backend
-
-from engine.models.pieces import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
-from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
+from engine.models.pieces import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level_parts
+from engine.models.tokenizer import Tokenizer, explained
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
@@ -75,26 +72,23 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
             )
     if kind == "gpt2":
         split = _word_split(metadata.get("tokenizer.ggml.pre"))
-        plain, full, special, vocabulary = _byte_level(tokens, types, merges, split, width)
-        bos_first, leading_spaces = split.bos_first, 0
+        matched = (CONTROL, USER_DEFINED)
+        ordinary = {token: index for index, token in enumerate(tokens) if types[index] not in (*matched, UNUSED)}
+        added = {index: (token, types[index] == CONTROL) for index, token in enumerate(tokens) if types[index] in matched}
+        with explained("The file's tokenizer is damaged", "Download the file again."):  # such as merges of unknown tokens
+            parts = byte_level_parts(ordinary, added, merges, split, width)
     else:
-        pieces = _pieces(metadata, tokens, types, merges if kind == "gemma4" else None)
-        special, vocabulary, bos_first, leading_spaces = pieces.special(), pieces.vocabulary(width), True, int(pieces.space_first)
-        plain, full = pieces.backends()
+        parts = _pieces(metadata, tokens, types, merges if kind == "gemma4" else None).parts(width, adds_bos=True)
     template, bos = metadata.get("tokenizer.chat_template"), ids["bos"]
     named = ((name, ids[key]) for name, key in NAMED.items())
     return Tokenizer(
-        plain,
-        full,
-        special,
-        vocabulary,
+        parts,
         template if isinstance(template, str) else None,
         bos,
         ids["eos"],
         more_eos_ids=[end for key in _ENDS if (end := ids[key]) is not None],
         named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
-        prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
-        leading_spaces=leading_spaces,
+        prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", parts.adds_bos) else [],
     )
 
 
@@ -130,33 +124,6 @@ def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
             raise DraftlightError(f"The file's tokenizer is damaged: {merge!r} is not a merge. Download the file again.")
         found.append((merge[:cut], merge[cut + 1 :]))
     return found
-
-
-def _byte_level(
-    tokens: list[str], types: list[Any], merges: list[tuple[str, str]], split: WordSplit, width: int
-) -> tuple[Backend, Backend, list[Special], list[bytes | None]]:
-    """Returns a backend with control tokens under secret names, one with their texts, the control tokens, and every token's
-    bytes."""
-    ids = {token: index for index, token in enumerate(tokens) if types[index] != UNUSED}
-    special = [Special(index, token) for token, index in ids.items() if types[index] == CONTROL]
-    user_defined = [token for token, index in ids.items() if types[index] == USER_DEFINED]
-    vocabulary: list[bytes | None] = [None] * width
-    for token, index in ids.items():
-        vocabulary[index] = token.encode() if types[index] in (CONTROL, USER_DEFINED) else byte_level(token)
-    names = {secret_name(index) if types[index] == CONTROL else token: index for token, index in ids.items()}
-    plain = _byte_level_backend(names, merges, split)
-    full = _byte_level_backend(ids, merges, split)
-    for backend in (plain, full):
-        backend.add_tokens([AddedToken(token, normalized=False) for token in user_defined])
-    full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
-    return plain, full, special, vocabulary
-
-
-def _byte_level_backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
-    with explained("The file's tokenizer is damaged", "Download the file again."):  # such as merges of unknown tokens
-        backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=split.whole_words_first))
-    backend.pre_tokenizer = split.made()
-    return backend
 
 
 def _pieces(metadata: Mapping[str, Any], tokens: list[str], types: list[Any], merges: list[tuple[str, str]] | None) -> Pieces:

@@ -8,13 +8,13 @@ also contains the pre-tokenizers of byte-level vocabularies (GGUF's type gpt2).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from engine.models.tokenizer import Special, explained, secret_name
+from engine.models.tokenizer import Special, TokenizerParts, explained, secret_name
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE = "\u2581"
@@ -80,30 +80,20 @@ class Pieces:
             return self
         return replace(self, pieces=self.pieces[:width], scores=self.scores[:width], kinds=self.kinds[:width])
 
-    def special(self) -> list[Special]:
-        """Returns the control tokens."""
-        return [Special(index, piece) for index, piece in enumerate(self.pieces) if self.kinds[index] == CONTROL]
-
-    def vocabulary(self, width: int) -> list[bytes | None]:
-        """Returns the bytes of every token of a model with `width` tokens."""
-        tokens: list[bytes | None] = [None] * width
+    def parts(self, width: int, adds_bos: bool) -> TokenizerParts:
+        """Returns the tokenizer of a model with `width` tokens. Raises DraftlightError if it is damaged."""
+        with explained("The tokenizer is damaged", "Download the model again."):
+            plain, full = self._backend([*map(secret_name, range(len(self.pieces)))]), self._backend(self.pieces)
+        vocabulary: list[bytes | None] = [None] * width
         for index, piece in enumerate(self.pieces):
             if self.kinds[index] in (CONTROL, USER_DEFINED):
-                tokens[index] = piece.encode()
+                vocabulary[index] = piece.encode()
             elif self.kinds[index] != UNUSED:
-                tokens[index] = byte_fallback(piece)
-        return tokens
-
-    def backends(self) -> tuple[Backend, Backend]:
-        """Returns a backend with control tokens under secret names, and one with their texts. Raises DraftlightError if
-        damaged."""
-        with explained("The tokenizer is damaged", "Download the model again."):
-            plain, full = (self._backend([*map(secret_name, range(len(self.pieces)))]), self._backend(self.pieces))
-        own = [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED]
-        for backend in (plain, full):
-            backend.add_tokens([AddedToken(piece, normalized=False) for piece in own])
-        full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in self.special()])
-        return plain, full
+                vocabulary[index] = byte_fallback(piece)
+        special = [Special(index, piece) for index, piece in enumerate(self.pieces) if self.kinds[index] == CONTROL]
+        _add_tokens(plain, full, special, [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED])
+        ids = {piece: index for index, piece in enumerate(self.pieces)}
+        return TokenizerParts(plain, full, special, vocabulary, ids, adds_bos, int(self.space_first))
 
     def _backend(self, controls: Sequence[str]) -> Backend:
         """Returns a backend. `controls`: by token id, the text of each control token; other entries are ignored."""
@@ -150,6 +140,13 @@ def _merges(ids: dict[str, int], scores: Sequence[float]) -> list[tuple[str, str
             if left in ids and right in ids:
                 pairs.append((-scores[index], index, ids[left], ids[right], left, right))
     return [(left, right) for *_, left, right in sorted(pairs)]
+
+
+def _add_tokens(plain: Backend, full: Backend, special: Sequence[Special], ordinary: Sequence[str]) -> None:
+    """Makes both backends match `ordinary` texts as a whole, and `full` the control tokens too."""
+    for backend in (plain, full):
+        backend.add_tokens([AddedToken(text, normalized=False) for text in ordinary])
+    full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
 
 
 @dataclass(frozen=True)
@@ -231,3 +228,37 @@ WORD_SPLITS: dict[str, WordSplit] = {
 
 Names and groups: `llama-vocab.cpp` of https://github.com/ggml-org/llama.cpp; the expressions are those of the models' own
 `tokenizer.json`."""
+
+
+def byte_level_parts(
+    ids: Mapping[str, int],
+    added: Mapping[int, tuple[str, bool]],
+    merges: Sequence[tuple[str, str]],
+    split: WordSplit,
+    width: int,
+) -> TokenizerParts:
+    """Returns a byte-level tokenizer of a model with `width` tokens.
+
+    Args:
+        ids: of the ordinary tokens, by their texts in byte-level characters.
+        added: by id, the text of each token that is matched as a whole, and whether it is a control token.
+    """
+    texts = {text: index for index, (text, _) in sorted(added.items())}
+    special = [Special(index, text) for text, index in texts.items() if added[index][1]]
+    ordinary = {text: index for text, index in texts.items() if not added[index][1]}
+    vocabulary: list[bytes | None] = [None] * width
+    for token, index in ids.items():
+        vocabulary[index] = byte_level(token)
+    for text, index in texts.items():
+        vocabulary[index] = text.encode()
+
+    def backend(known: dict[str, int]) -> Backend:
+        """Returns a backend whose model has these tokens."""
+        made = Backend(models.BPE(vocab=known, merges=[*merges], ignore_merges=split.whole_words_first))
+        made.pre_tokenizer = split.made()
+        return made
+
+    plain = backend({**ids, **ordinary, **{secret_name(token.id): token.id for token in special}})
+    full = backend({**ids, **texts})
+    _add_tokens(plain, full, special, [*ordinary])
+    return TokenizerParts(plain, full, special, vocabulary, {**ids, **texts}, split.bos_first)

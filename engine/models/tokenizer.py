@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,6 @@ from tokenizers.normalizers import Normalizer
 
 from engine.lens.thoughts import CHANNEL, MARKS, split_thought
 from engine.models.chat_templates import ChatTemplate
-from engine.models.turn_ends import end_tokens
 from engine.types import Message, Thinking
 from engine.values.errors import DraftlightError
 
@@ -81,6 +80,59 @@ class Special:
     swallows_right: bool = False
 
 
+@dataclass(frozen=True)
+class TokenizerParts:
+    """What a `Tokenizer` is made of, whatever files describe it.
+
+    Attributes:
+        plain: knows the control tokens by their secret names: its model contains them, or `Tokenizer` adds them.
+        full: knows the control tokens by their texts.
+        special: the control tokens.
+        vocabulary: bytes of every id, None for ids without a token.
+        ids: token ids by the text of the token.
+        adds_bos: whether a text starts with the BOS token.
+        leading_spaces: number of leading spaces that the decoder strips: one if SentencePiece puts a space before the text.
+    """
+
+    plain: Backend
+    full: Backend
+    special: list[Special]
+    vocabulary: list[bytes | None]
+    ids: dict[str, int]
+    adds_bos: bool = False
+    leading_spaces: int = 0
+
+
+_END_TOKENS = frozenset(
+    {
+        *("<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),
+        *("<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<|tool_response>", "<turn|>"),
+        *("<end_of_turn>", "<end_of_utterance>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
+    }
+)
+"""Control tokens that end an answer in every model that has them, even if its files do not name them as EOS. Many files name one
+EOS token of their family while the model writes another. The list is that of llama.cpp (`llama-vocab.cpp`).
+
+They are unlikely in ordinary text, so they end an answer even if not marked as control tokens, as in older GGUF conversions."""
+_END_TOKENS_IF_CONTROL = frozenset({"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"})
+"""End an answer only if marked as control tokens. They may be ordinary text: `</s>` is HTML in the vocabularies of Gemma."""
+
+
+def _end_tokens(added: Mapping[int, AddedToken], special: Collection[int]) -> frozenset[int]:
+    """Returns the ids of the added tokens that end an answer. `special`: ids of the control tokens."""
+    texts = {token.content for token in added.values()}
+    excluded = set()
+    if {"<|return|>", "<|flush|>"} & texts:
+        excluded.add("<|end|>")  # ends one message; a turn may have several
+    if "<|tool_response>" in texts:
+        excluded.add("</s>")  # HTML in Gemma 4
+    ends = {
+        index: token.content in _END_TOKENS or (index in special and token.content in _END_TOKENS_IF_CONTROL)
+        for index, token in added.items()
+    }
+    return frozenset(index for index, is_end in ends.items() if is_end and added[index].content not in excluded)
+
+
 _Finder = tuple[Backend, dict[int, int]]
 """A backend that finds all added tokens in one pass and nothing else, and their ids by the backend's own ids."""
 
@@ -96,40 +148,32 @@ class Tokenizer:
         bos_id, eos_id: as the model's files name them, or None.
         eos_ids: every token that ends an answer: those that the files name, and those known by their texts.
         prefix: ids that the model's own tokenizer puts before a text, often the BOS token.
-        leading_spaces: number of leading spaces that its decoder strips: one if SentencePiece puts a space before the text.
+        leading_spaces: as in `TokenizerParts`.
     """
 
     def __init__(
         self,
-        plain: Backend,
-        full: Backend,
-        special: Iterable[Special],
-        vocabulary: Sequence[bytes | None],
+        parts: TokenizerParts,
         chat_template: str | None = None,
         bos_id: int | None = None,
         eos_id: int | None = None,
         more_eos_ids: Iterable[int] = (),
         named: Mapping[str, str] | None = None,
         prefix: Iterable[int] = (),
-        leading_spaces: int = 0,
     ) -> None:
-        """`full` knows the control tokens by their texts. `plain` knows them by their secret names: its model contains them, or
-        they are added here."""
-        self._plain = plain
-        self._full = full
-        self.special = {token.id: token for token in special}
-        self._added = full.get_added_tokens_decoder()
-        plain.add_tokens([_renamed(self._added[index], secret_name(index)) for index in self.special if index in self._added])
-        self.vocabulary = tuple(vocabulary)
+        self._plain, self._full = parts.plain, parts.full
+        self.special = {token.id: token for token in parts.special}
+        self._added = self._full.get_added_tokens_decoder()
+        renamed = [_renamed(self._added[index], secret_name(index)) for index in self.special if index in self._added]
+        self._plain.add_tokens(renamed)
+        self.vocabulary = tuple(parts.vocabulary)
+        self.leading_spaces = parts.leading_spaces
         self.chat_template = chat_template
         self.named = dict(named or {})
         self.bos_id = bos_id
         self.eos_id = eos_id
-        added = full.get_added_tokens_decoder()
-        known = end_tokens({index: (token.content, index in self.special) for index, token in added.items()})
-        self.eos_ids = known.union(more_eos_ids, () if eos_id is None else (eos_id,))
+        self.eos_ids = _end_tokens(self._added, self.special.keys()).union(more_eos_ids, () if eos_id is None else (eos_id,))
         self.prefix = tuple(prefix)
-        self.leading_spaces = leading_spaces
         self._removes_thought: dict[tuple[str, str], bool] = {}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:

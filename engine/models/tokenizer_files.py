@@ -12,10 +12,10 @@ from tokenizers import Tokenizer as Backend
 
 from engine.files.foreign import content_of, json_of, placeholder_kind
 from engine.files.model_folder import CONFIG, read_json
-from engine.models import bare_tokenizers
+from engine.models.bare_tokenizers import read_bare_tokenizer
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import SPACE, byte_fallback, byte_level
-from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
+from engine.models.tokenizer import Special, Tokenizer, TokenizerParts, explained, secret_name
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
@@ -57,26 +57,22 @@ def _from_files(folder: Path, width: int, settings: dict[str, Any], template: st
     named = {name: token.content for name, token in _named_tokens(settings).items()}
     bos = parts.ids.get(named.get("bos_token", ""))
     return Tokenizer(
-        parts.plain,
-        parts.full,
-        parts.special,
-        parts.vocabulary,
+        parts,
         template,
         bos,
         parts.ids.get(named.get("eos_token", "")),
         named=named,
         prefix=_prefix(parts.full, width) if path.is_file() else [bos] if parts.adds_bos and bos is not None else [],
-        leading_spaces=parts.leading_spaces,
     )
 
 
-def _from_bare_files(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.TokenizerParts:
+def _from_bare_files(folder: Path, width: int, settings: dict[str, Any], model: Path) -> TokenizerParts:
     model_type = read_json(model / CONFIG, required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
-    return bare_tokenizers.read_bare_tokenizer(folder, width, model_type, settings, added, _special_tokens(settings).keys())
+    return read_bare_tokenizer(folder, width, model_type, settings, added, _special_tokens(settings).keys())
 
 
-def _from_tokenizer_json(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.TokenizerParts:
+def _from_tokenizer_json(path: Path, width: int, settings: Mapping[str, Any]) -> TokenizerParts:
     """Returns the tokenizer of `tokenizer.json` with the tokens that other files add to it."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
         described = _without_unused_tokens(json_of(content_of(path)), width)
@@ -105,9 +101,8 @@ def _from_tokenizer_json(path: Path, width: int, settings: Mapping[str, Any]) ->
     vocabulary: list[bytes | None] = [None] * width
     for token, index in known.items():
         vocabulary[index] = token.encode() if index in added else to_bytes(token)
-    return bare_tokenizers.TokenizerParts(
-        plain, full, special, vocabulary, known, False, 0 if to_bytes is byte_level else _stripped_spaces(full)
-    )
+    leading_spaces = 0 if to_bytes is byte_level else _stripped_spaces(full)
+    return TokenizerParts(plain, full, special, vocabulary, known, leading_spaces=leading_spaces)
 
 
 def _add_configured(full: Backend, settings: Mapping[str, Any], unflagged_ids: Mapping[str, Any], width: int) -> set[str]:

@@ -646,28 +646,14 @@ def _bare_tokenizers() -> list[bytes]:
 
 def chat_template(data: bytes) -> None:
     """A chat template, asked for a prompt and whether it switches thinking."""
+    from engine.models.gguf_tokenizer import from_gguf
     from engine.types import Message
 
-    template = data.decode("utf-8", "replace")
-    tokenizer = _tiny_tokenizer(template)
+    tokenizer = from_gguf(_gguf_metadata() | {"tokenizer.chat_template": data.decode("utf-8", "replace")}, 300)
     assert tokenizer.switches_thinking in (True, False)
     tokenizer.apply_chat_template(
         [Message("system", "Be brief."), Message("user", "Why? <|im_end|>"), Message("assistant", "So.")]
     )
-
-
-def _tiny_tokenizer(template: str) -> Any:
-    from engine.models.gguf_tokenizer import from_gguf
-
-    if "tokenizer" not in _TINY:
-        _TINY["tokenizer"] = from_gguf(_gguf_metadata(), 300)
-    found = _TINY["tokenizer"]
-    from engine.models.tokenizer import Tokenizer
-
-    return Tokenizer(found._plain, found._full, found.special.values(), found.vocabulary, template, 1, 2)
-
-
-_TINY: dict[str, Any] = {}
 
 
 def _templates() -> list[bytes]:
