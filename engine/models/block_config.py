@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from engine.models.drafter_model import explained
 from engine.values.drafter_kinds import BLOCK_FOLDER
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
@@ -33,6 +34,7 @@ MAX_LAYERS, MAX_SLOTS = 256, 1024
 """Maximum values that a file may state: far above those of any model, and low enough to try building one."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
+CANNOT_UNDERSTAND = "its config.json cannot be understood"
 _PLAIN_ROPE = (None, "default", "mrope")
 _ACTIVATIONS = {
     **dict.fromkeys(("silu", "swish"), "silu"),
@@ -134,12 +136,8 @@ def read_block_config(config: Mapping[str, Any], where: object) -> BlockConfig:
     Raises:
         DraftlightError: a field is missing or invalid, or asks for something that is not supported.
     """
-    try:
+    with explained(where, ConfigReader.what, CANNOT_UNDERSTAND):
         return ConfigReader(config, _packaging_of(config, where), where).read()
-    except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError) as error:
-        raise DraftlightError(
-            f"{where} is not a usable block drafter: its config.json cannot be understood ({error})."
-        ) from error
 
 
 def _packaging_of(config: Mapping[str, Any], where: object) -> Packaging:
@@ -200,13 +198,31 @@ class ConfigReader:
             raise DraftlightError(f"{self.where} is not a usable {self.what}: {names[0]} is {number!r} in its config.json.")
         return number
 
+    def optional(self, name: str, default: int) -> int:
+        """Returns an integer field, or the default if it is missing or 0. Raises DraftlightError as `integer`."""
+        return self.integer(name) if self.find(name) else default
+
+    def layer(self) -> dict[str, Any]:
+        """Returns the shapes and settings that drafters of every kind have. Raises DraftlightError if they contradict each
+        other."""
+        heads, hidden = self.integer("num_attention_heads"), self.integer("hidden_size")
+        kv_heads, head_dim = self.optional("num_key_value_heads", heads), self.optional("head_dim", hidden // heads)
+        if heads % kv_heads or head_dim % 2:
+            raise DraftlightError(f"{self.where} is not a usable {self.what}: its attention heads do not add up.")
+        return {
+            "hidden_size": hidden,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "head_dim": head_dim,
+            "rms_norm_eps": float(self.find("rms_norm_eps") or 1e-6),
+            "max_position_embeddings": self.optional("max_position_embeddings", 1 << 20),
+            "activation": self.activation(),
+            "draft_vocab_size": self.optional("draft_vocab_size", 0),
+        }
+
     def read(self) -> BlockConfig:
         """Returns the whole configuration."""
-        heads, hidden, layers = (
-            self.integer("num_attention_heads"),
-            self.integer("hidden_size"),
-            self.integer("num_hidden_layers", maximum=MAX_LAYERS),
-        )
+        layers = self.integer("num_hidden_layers", maximum=MAX_LAYERS)
         windows = self.windows(layers)
         theta, scaling, interleaved = self.rope(windows)
         self.require_neutral()
@@ -214,17 +230,11 @@ class ConfigReader:
         threshold = self.find("confidence_threshold")  # a stated 0 never ends a draft
         if self.find("enable_confidence_head", "use_confidence_head") is False:
             threshold = 0.0
-        settings = BlockConfig(
+        return BlockConfig(
             packaging=self.packaging,
-            hidden_size=hidden,
             intermediate_size=self.integer("intermediate_size"),
             num_hidden_layers=layers,
-            num_attention_heads=heads,
-            num_key_value_heads=self.integer("num_key_value_heads") if self.find("num_key_value_heads") else heads,
-            head_dim=self.integer("head_dim") if self.find("head_dim") else hidden // heads,
-            rms_norm_eps=float(self.find("rms_norm_eps") or 1e-6),
             vocab_size=self.integer("vocab_size"),
-            max_position_embeddings=self.integer("max_position_embeddings") if self.find("max_position_embeddings") else 1 << 20,
             rope_theta=theta,
             rope_scaling=scaling,
             rope_interleaved=interleaved,
@@ -243,14 +253,10 @@ class ConfigReader:
             paired=self.packaging == "Draftlight" and bool(self.find("paired")),
             target_sha256=str(self.find("target_sha256") or ""),
             confidence_threshold=CONFIDENCE_THRESHOLD if threshold is None else float(threshold),
-            activation=self.activation(),
-            draft_vocab_size=self.integer("draft_vocab_size") if self.find("draft_vocab_size") else 0,
+            **self.layer(),
             **self.heads(),
             **self.second_version(),
         )
-        if settings.num_attention_heads % settings.num_key_value_heads or settings.head_dim % 2:
-            raise DraftlightError(f"{self.where} is not a usable {self.what}: its attention heads do not add up.")
-        return settings
 
     def rope(self, windows: tuple[int | None, ...]) -> tuple[float, Mapping[str, Any] | None, bool]:
         """Returns the base, the scaling, and whether the two elements of a pair are adjacent."""
@@ -288,11 +294,10 @@ class ConfigReader:
 
     def heads(self) -> dict[str, Any]:
         """Returns which optional heads the file must contain, as far as the configuration states it."""
-        rank, kind = self.find("markov_rank"), self.find("markov_head_type")
-        is_domino = self.find("projector_type") == "domino"
+        kind, is_domino = self.find("markov_head_type"), self.find("projector_type") == "domino"
         return {
             "has_confidence_head": bool(self.find("enable_confidence_head", "use_confidence_head")),
-            "markov_rank": self.integer("markov_rank") if rank and not is_domino else 0,
+            "markov_rank": 0 if is_domino else self.optional("markov_rank", 0),
             "markov_kind": _MARKOV_KINDS.get(str(kind), ""),
         }
 
@@ -376,7 +381,7 @@ class ConfigReader:
         if self.packaging != "DFlash 2":
             return {}
         names = ("conv_kernel_size", "conv_group_size", "selector_top_k")
-        kernel, group, top = (self.integer(name) if self.find(name) else 0 for name in names)
+        kernel, group, top = (self.optional(name, 0) for name in names)
         if bool(kernel) != bool(group) or (group and self.integer("hidden_size") % group):
             raise DraftlightError(f"{self.where} is not a usable {self.what}: its convolutions do not fit its hidden size.")
         return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": top}

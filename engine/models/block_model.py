@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,12 +27,19 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.rope_utils import initialize_rope
 
-from engine.files.hashes import files_sha256
 from engine.files.model_folder import CONFIG, read_json, weights_of
-from engine.files.safetensors_header import require_scales
 from engine.machine.host import computes_on_host
 from engine.models.block_config import BlockConfig, read_block_config
-from engine.models.drafter_folder import write_drafter
+from engine.models.drafter_model import (
+    MISMATCH,
+    DrafterModel,
+    Metadata,
+    are_distinct,
+    explained,
+    load_arrays,
+    require_exactly,
+    write_drafter,
+)
 from engine.models.loading import to_float32
 from engine.target.layer_taps import dense, embedding_of, hidden_size_of, output_module_of, output_rows_of, type_of
 from engine.values.drafter_kinds import BLOCK_FOLDER
@@ -49,8 +55,6 @@ values (blocks, kv heads, slots, head size); returns (blocks, heads, slots, head
 
 BUILTIN_BLOCK = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-block"
 """Folder of the block drafter trained for the built-in target; it continues from the built-in head."""
-
-_MAX_NAMED = 8
 
 
 def _rows(layer: nn.Module, x: mx.array) -> mx.array:
@@ -223,17 +227,13 @@ class _Selector(nn.Module):
         return logits + (self.successor_codebook[candidates] * weighed).sum(axis=-1)
 
 
-class _Metadata:
-    """Attributes that are not weights, kept in an object that optimisers do not traverse."""
+class _Metadata(Metadata):
+    """Attributes that are not weights; `matrix`: the subset of the target's output rows that `bind` copied."""
 
-    target_ids: mx.array | None = None
-    files: tuple[Path, ...] = ()
-    embedding: Any = None
-    rows: Any = None
     matrix: mx.array | None = None
 
 
-class BlockModel(nn.Module):
+class BlockModel(DrafterModel):
     """Weights of a block drafter, and all of its arithmetic except attention. Arrays are (blocks, slots, hidden) unless stated.
 
     Args:
@@ -253,7 +253,7 @@ class BlockModel(nn.Module):
             self.mask_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
             self.mask_features = mx.zeros((config.block_size - 1, hidden))
             self.mask_embeddings = mx.zeros((config.block_size - 1, hidden))
-        self.metadata = _Metadata()
+        self.metadata: _Metadata = _Metadata()
         if "embed_tokens.weight" in shapes:
             self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
         columns = shapes.get("lm_head.weight", shapes.get("markov_head.markov_w2.weight", (config.vocab_size,)))[0]
@@ -273,16 +273,6 @@ class BlockModel(nn.Module):
     # Properties
 
     @property
-    def target_ids(self) -> mx.array | None:
-        """(columns,) int32: the target token of each column of the logits; None if columns are token ids."""
-        return self.metadata.target_ids
-
-    @cached_property
-    def sha256(self) -> str | None:
-        """Digest of the weight files; None if the drafter was not loaded from files."""
-        return files_sha256(self.metadata.files) if self.metadata.files else None
-
-    @property
     def confidence_widths(self) -> tuple[int, ...]:
         """Input widths that a confidence head may have: a slot's output, alone or with the Markov embedding of the token
         before."""
@@ -298,17 +288,6 @@ class BlockModel(nn.Module):
     def first_markov_slot(self) -> int:
         """First slot that the Markov head applies to. In a paired block the first slot has already read the token before it."""
         return int(self.config.paired)
-
-    def column_of(self, token: int) -> int | None:
-        """Returns the column of a target token; None if it has none."""
-        if self.target_ids is None:
-            return token if token < self.config.vocab_size else None
-        return self._columns.get(token)
-
-    @cached_property
-    def _columns(self) -> dict[int, int]:
-        assert self.target_ids is not None
-        return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
 
     @property
     def output_rows(self) -> mx.array:
@@ -510,17 +489,9 @@ def load_block(folder: Path, half: mx.Dtype = mx.bfloat16) -> BlockModel:
     described = read_json(folder / CONFIG)
     config = read_block_config(described, folder)
     weights = weights_of(folder)
-    files = tuple(weights)
-    arrays: dict[str, mx.array] = {}
-    require_scales(folder, weights.values())
-    for file in files:
-        arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
-    try:
-        return _assembled(config, described.get("quantization"), arrays, files, folder, half)
-    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError, IndexError, AttributeError) as error:
-        raise DraftlightError(
-            f"{folder} is not a usable block drafter: its weights do not match its config.json ({error})."
-        ) from error
+    arrays = load_arrays(folder, weights)
+    with explained(folder, "block drafter", MISMATCH):
+        return _assembled(config, described.get("quantization"), arrays, tuple(weights), folder, half)
 
 
 def _assembled(
@@ -545,7 +516,7 @@ def _assembled(
             mode=quantised.get("mode", "affine"),
             class_predicate=lambda path, module: hasattr(module, "to_quantized") and f"{path}.scales" in arrays,
         )
-    _require_exactly(dict(tree_flatten(model.parameters())), arrays, folder)
+    require_exactly(dict(tree_flatten(model.parameters())), arrays, folder, "a block drafter")
     if "candidate_selector" in model and not config.selector_top_k:
         raise DraftlightError(f"{folder} is not a usable block drafter: its config.json has no selector_top_k.")
     if target_ids is None and (columns := config.draft_vocab_size) not in (0, config.vocab_size):
@@ -581,28 +552,11 @@ def _shapes(arrays: Mapping[str, mx.array], quantised: Any) -> dict[str, tuple[i
     return shapes
 
 
-def _require_exactly(expected: Mapping[str, mx.array], arrays: Mapping[str, mx.array], folder: Path) -> None:
-    missing, surplus = sorted(set(expected) - set(arrays)), sorted(set(arrays) - set(expected))
-    wrong = [name for name in expected if name in arrays and expected[name].shape != arrays[name].shape]
-    faults = [f"{word} {_named(names)}" for word, names in (("it lacks", missing), ("it has unknown arrays:", surplus)) if names]
-    faults += [f"{name} is {arrays[name].shape} instead of {expected[name].shape}" for name in wrong[:_MAX_NAMED]]
-    if faults:
-        raise DraftlightError(f"{folder} is not a block drafter that Draftlight knows how to run: {'; '.join(faults)}.")
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _require_vocabulary(model: BlockModel, known: mx.array | None, folder: Path) -> None:
     """Raises DraftlightError unless the draft vocabulary names one distinct target token for each column."""
     ids = cast(list[int], cast(mx.array, model.target_ids).tolist())
     columns = next((rows.weight.shape[0] for name, rows in model.items() if name == "lm_head"), len(ids))
-    fits = len(set(ids)) == len(ids) == columns and min(ids) >= 0 and max(ids) < model.config.vocab_size
-    if fits and known is not None:
-        fits = sorted(ids) == [token for token, inside in enumerate(cast(list[bool], known.tolist())) if inside]
-    if not fits:
+    if len(ids) != columns or not are_distinct(ids, model.config.vocab_size, known):
         raise DraftlightError(f"{folder} is not a usable block drafter: its table of draft tokens does not fit its vocabulary.")
 
 

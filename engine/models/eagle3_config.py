@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.files.foreign import table
-from engine.models.block_config import ConfigReader
+from engine.models.block_config import CANNOT_UNDERSTAND, ConfigReader
+from engine.models.drafter_model import explained
 from engine.models.state_head import HeadReading
 from engine.values.errors import DraftlightError, is_whole
 
@@ -84,10 +85,8 @@ def read_eagle_config(config: Mapping[str, Any], where: object) -> EagleConfig:
     Raises:
         DraftlightError: a field is missing or invalid, or asks for something that is not supported.
     """
-    try:
+    with explained(where, WHAT, CANNOT_UNDERSTAND):
         return _read(config, where)
-    except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError) as error:
-        raise DraftlightError(f"{where} is not a usable {WHAT}: its config.json cannot be understood ({error}).") from error
 
 
 def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
@@ -101,7 +100,7 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
     if model_type not in _KNOWN_LAYERS:
         raise DraftlightError(f"{where} is not a usable {WHAT}: its layer is of the type {model_type}, and not one of Llama's.")
     reader.require_neutral()
-    heads, hidden = reader.integer("num_attention_heads"), reader.integer("hidden_size")
+    layer = reader.layer()
     theta, scaling, interleaved = reader.rope((None,))
     if interleaved:
         raise reader.unknown("rope_interleave", True)
@@ -112,15 +111,8 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
     taps, as_outputs, final = ((), False, True) if is_second else _taps(config, reader)
     settings = EagleConfig(
         packaging="speculators" if kind else "authors",
-        hidden_size=hidden,
-        num_attention_heads=heads,
-        num_key_value_heads=reader.integer("num_key_value_heads") if reader.find("num_key_value_heads") else heads,
-        head_dim=reader.integer("head_dim") if reader.find("head_dim") else hidden // heads,
-        rms_norm_eps=float(reader.find("rms_norm_eps") or 1e-6),
-        max_position_embeddings=reader.integer("max_position_embeddings") if reader.find("max_position_embeddings") else 1 << 20,
         rope_theta=theta,
         rope_scaling=scaling,
-        activation=reader.activation(),
         taps=taps,
         reads_final_state=final,
         reading=EagleReading(
@@ -128,12 +120,10 @@ def _read(config: Mapping[str, Any], where: object) -> EagleConfig:
         ),
         norm_before_fc=bool(reader.find("norm_before_fc")),
         fc_norm=bool(reader.find("fc_norm")),
-        draft_vocab_size=reader.integer("draft_vocab_size") if reader.find("draft_vocab_size") else 0,
         is_second=is_second,
         taps_as_outputs=as_outputs,
+        **layer,
     )
-    if settings.num_attention_heads % settings.num_key_value_heads or settings.head_dim % 2:
-        raise DraftlightError(f"{where} is not a usable {WHAT}: its attention heads do not add up.")
     if settings.norm_before_fc and settings.fc_norm:
         raise DraftlightError(f"{where} is not a usable {WHAT}: norm_before_fc and fc_norm exclude each other.")
     return settings

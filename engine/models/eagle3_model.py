@@ -26,15 +26,15 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.files.foreign import table
 from engine.files.model_folder import CONFIG, read_json, refuse_pytorch, weights_of
-from engine.files.safetensors_header import require_scales
 from engine.models.block_config import MAX_LAYERS
 from engine.models.block_model import ACTIVATIONS
+from engine.models.drafter_model import are_distinct, explained, load_arrays
 from engine.models.eagle3_config import WHAT, EagleConfig, EagleReading, default_taps, read_eagle_config
 from engine.models.loaded import LoadedModel
 from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
 from engine.target.layer_taps import embedding_of, hidden_size_of, layer_count
 from engine.target.tree_pass import TreeRows
-from engine.values.errors import DraftlightError, reason_of
+from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 _IGNORED = ("verifier_", "rotary_emb.", "mask_hidden")
@@ -229,18 +229,9 @@ def load_eagle3(folder: Path, target: LoadedModel) -> Eagle3Model:
     stated = read_eagle_config(described, folder)
     refuse_pytorch(folder)
     weights = weights_of(folder)
-    require_scales(folder, weights.values())
-    arrays: dict[str, mx.array] = {}
-    for file in weights:
-        arrays |= cast(dict[str, mx.array], mx.load(file.as_posix()))
-    try:
-        return _assembled(
-            stated, {_renamed(name): array for name, array in arrays.items()}, tuple(weights), folder, described, target
-        )
-    except DraftlightError:
-        raise
-    except (ValueError, RuntimeError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise DraftlightError(f"{folder} is not a usable {WHAT}: {reason_of(error)}") from error
+    arrays = {_renamed(name): array for name, array in load_arrays(folder, weights).items()}
+    with explained(folder, WHAT):
+        return _assembled(stated, arrays, tuple(weights), folder, described, target)
 
 
 def _renamed(name: str) -> str:
@@ -343,10 +334,7 @@ def _target_ids(
     listed = cast(list[int], ids.tolist())
     if listed == list(range(tokens)):
         return None
-    fits = len(set(listed)) == columns and min(listed) >= 0 and max(listed) < tokens
-    if fits and known is not None:
-        fits = sorted(listed) == [token for token, inside in enumerate(cast(list[bool], known.tolist())) if inside]
-    if not fits:
+    if not are_distinct(listed, tokens, known):
         raise DraftlightError(
             f"{folder} is not a usable {WHAT}: d2t, which names the target's token of each row by its distance, does not name "
             f"distinct tokens of {target.name}, or other ones than t2d."

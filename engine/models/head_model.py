@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,11 +28,10 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.files.hashes import files_sha256
 from engine.files.model_folder import CONFIG, read_json
-from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.files.safetensors_header import check_safetensors
 from engine.machine.host import computes_on_host
-from engine.models.drafter_folder import write_drafter
+from engine.models.drafter_model import MISMATCH, DrafterModel, explained, load_arrays, write_drafter
 from engine.target.layer_taps import embedding_of
 from engine.target.tree_pass import TreeRows
 from engine.values.drafter_kinds import HEAD_FOLDER
@@ -86,15 +84,7 @@ class HeadConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-class _Metadata:
-    """Attributes that are not weights, kept in an object that optimisers do not traverse."""
-
-    target_ids: mx.array
-    file: Path | None = None
-    embedding: Any = None
-
-
-class HeadModel(nn.Module):
+class HeadModel(DrafterModel):
     """Weights of a draft head and the arithmetic of its layer, except attention. Arrays are (batch, rows, hidden) unless
     stated."""
 
@@ -112,30 +102,16 @@ class HeadModel(nn.Module):
         self.down = nn.Linear(config.intermediate_size, hidden, bias=False)
         self.norm = nn.RMSNorm(hidden, config.rms_norm_eps)
         self.head = nn.Linear(hidden, columns, bias=False)
-        self.metadata = _Metadata()
 
     @property
     def target_ids(self) -> mx.array:
         """(columns,) int32: the target token of each column of the logits."""
-        return self.metadata.target_ids
-
-    @cached_property
-    def sha256(self) -> str | None:
-        """Digest of the weight file; None if the head was not loaded from one."""
-        return None if self.metadata.file is None else files_sha256((self.metadata.file,))
+        return cast(mx.array, self.metadata.target_ids)
 
     def require_target(self, target: LoadedModel) -> None:
         """Raises DraftlightError unless the head was trained for this target."""
         if reason := head_reason(self.config.target_sha256, target):
             raise DraftlightError(reason)
-
-    def column_of(self, token: int) -> int | None:
-        """Returns the column of a target token; None if the head has none."""
-        return self._columns.get(token)
-
-    @cached_property
-    def _columns(self) -> dict[int, int]:
-        return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
 
     @property
     def cache_count(self) -> int:
@@ -247,21 +223,16 @@ def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
     if config.get("model_type") != MODEL_TYPE:
         raise DraftlightError(f"{folder} is not a draft head: its config.json gives the model type {config.get('model_type')!r}.")
     path = folder / "model.safetensors"
-    require_scales(path, [check_safetensors(path)])
-    try:
+    weights = load_arrays(path, {path: check_safetensors(path)})
+    with explained(folder, "draft head", MISMATCH):
         _require_plain(config, folder)
         named = {field.name: config[field.name] for field in fields(HeadConfig)}
-        weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
         target_ids = weights.pop("target_ids").astype(mx.int32)
         head = HeadModel(HeadConfig(**{**named, "taps": tuple(named["taps"])}), len(target_ids))
         head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
         head.metadata.target_ids = target_ids
-        head.metadata.file = path
+        head.metadata.files = (path,)
         head.set_dtype(mx.float32 if computes_on_host() else half)
         mx.eval(head.parameters(), target_ids)
-    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
-        raise DraftlightError(
-            f"{folder} is not a usable draft head: its weights do not match its config.json ({error})."
-        ) from error
     head.eval()
     return head

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -38,13 +37,14 @@ from engine.files.mtp_files import COPY, MISSING, HeadTensors, head_of, is_head_
 from engine.machine.host import computes_on_host
 from engine.models import gguf_model
 from engine.models.block_config import MAX_LAYERS
+from engine.models.drafter_model import explained
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_families import ALL_NORMS, MtpReading, architecture_of, family_of, one_layer
 from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import layer_count
 from engine.target.tree_pass import TreeRows
-from engine.values.errors import DraftlightError, reason_of
+from engine.values.errors import DraftlightError
 
 WHAT = "MTP head"
 _EXPERT = re.compile(r"(layer\.mlp\.experts)\.([0-9]{1,6})\.(\w+)\.(\w+)")
@@ -216,7 +216,7 @@ def load_mtp(where: Path, target: LoadedModel) -> MtpModel:
     if isinstance(target.model, SplitTarget):
         raise DraftlightError("A target that is split over several processes cannot be drafted for by its MTP head.")
     if where.is_file():
-        with _explained(where):
+        with explained(where, WHAT):
             return _from_gguf(where, target)
     described = object_in(where / CONFIG)
     require_family(described, where, target)
@@ -225,21 +225,11 @@ def load_mtp(where: Path, target: LoadedModel) -> MtpModel:
         refuse_pytorch(where)
         advice = MISSING if promised(described) else _WITHOUT_HEAD
         raise DraftlightError(f"{where} has no {WHAT}. {advice}")
-    with _explained(found.where):
+    with explained(found.where, WHAT):
         return _from_folder(found, described, target)
 
 
 _WITHOUT_HEAD = "Its files have no tensors of an MTP head. Choose ngram, or another drafter."
-
-
-@contextmanager
-def _explained(where: Path) -> Iterator[None]:
-    try:
-        yield
-    except DraftlightError:
-        raise
-    except (ValueError, RuntimeError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, OSError) as error:
-        raise DraftlightError(f"{where} is not a usable {WHAT}: {reason_of(error)}") from error
 
 
 def require_family(described: Mapping[str, Any], folder: Path, target: LoadedModel) -> None:

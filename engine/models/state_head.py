@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import mlx.core as mx
@@ -22,9 +20,8 @@ import mlx_lm.utils
 from mlx.utils import tree_flatten
 from mlx_lm.models.base import create_attention_mask
 
-from engine.files.hashes import files_sha256
-from engine.files.safetensors_header import listed
 from engine.machine.host import computes_on_host
+from engine.models.drafter_model import DrafterModel, Metadata, require_exactly
 from engine.models.loading import to_float32, to_one_float_type
 from engine.target.layer_taps import embedding_of, final_norm_of, hidden_size_of, output_module_of, output_rows_of, type_of
 from engine.target.tree_pass import TreeRows, reading_nodes
@@ -69,13 +66,13 @@ class StateHeadConfig:
     target_sha256: str = ""
 
 
-class _Metadata:
-    """Attributes that are not weights, kept in an object that MLX does not traverse."""
+class _Metadata(Metadata):
+    """Attributes that are not weights.
 
-    target_ids: mx.array | None = None
-    files: tuple[Path, ...] = ()
-    embedding: Callable[[mx.array], mx.array] | None = None
-    rows: Callable[[mx.array], mx.array] | None = None
+    Attributes:
+        final_norm: of the target. target_layers: their number. kept: norms as stored, by the path of the layer.
+    """
+
     final_norm: Callable[[mx.array], mx.array] | None = None
     target_layers: int = 0
     kept: dict[str, mx.array]
@@ -84,7 +81,7 @@ class _Metadata:
         self.kept = {}
 
 
-class StateHead(nn.Module, Generic[Reading]):
+class StateHead(DrafterModel, Generic[Reading]):
     """A published head. Rows are (rows, width); a head has one sequence.
 
     Args:
@@ -97,7 +94,7 @@ class StateHead(nn.Module, Generic[Reading]):
         self.config = config
         self.what = what
         self.reading = reading
-        self.metadata = _Metadata()
+        self.metadata: _Metadata = _Metadata()
 
     # What a subclass computes
 
@@ -141,28 +138,7 @@ class StateHead(nn.Module, Generic[Reading]):
         """Takes another reading. Caches and rows made before are invalid."""
         self.reading = reading
 
-    # Vocabulary
-
-    @property
-    def target_ids(self) -> mx.array | None:
-        """(columns,) int32: the target token of each column of the logits; None if columns are token ids."""
-        return self.metadata.target_ids
-
-    def column_of(self, token: int) -> int | None:
-        """Returns the column of a target token; None if it has none."""
-        return token if self.target_ids is None else self._columns.get(token)
-
-    @cached_property
-    def _columns(self) -> dict[int, int]:
-        ids = cast(list[int], cast(mx.array, self.target_ids).tolist())
-        return {token: column for column, token in enumerate(ids)}
-
     # Its target
-
-    @cached_property
-    def sha256(self) -> str | None:
-        """Digest of the weight files; None if the head was not loaded from files."""
-        return files_sha256(self.metadata.files) if self.metadata.files else None
 
     def require_target(self, target: LoadedModel) -> None:
         """Raises DraftlightError if the head may not draft for this target."""
@@ -203,13 +179,13 @@ class StateHead(nn.Module, Generic[Reading]):
 
     def embedded(self, tokens: mx.array, like: mx.array) -> mx.array:
         """Returns (rows, hidden) embeddings in the type of an array."""
-        assert self.metadata.embedding is not None, "the head is bound to its target"
-        return self.metadata.embedding(tokens).astype(like.dtype)
+        embedded: mx.array = self.metadata.embedding(tokens)
+        return embedded.astype(like.dtype)
 
     def output(self, hidden: mx.array) -> mx.array:
         """Returns (..., columns) logits of normalised outputs."""
-        assert self.metadata.rows is not None, "the head is bound to its target"
-        return self.metadata.rows(hidden)
+        logits: mx.array = self.metadata.rows(hidden)
+        return logits
 
     def final_state(self, features: mx.array) -> mx.array:
         """Returns what the target's output layer reads, from the outputs of its last layer."""
@@ -222,10 +198,7 @@ class StateHead(nn.Module, Generic[Reading]):
     ) -> Iterator[mx.array | None]:
         """Yields the mask for rows (1, rows, hidden) in front of which the caches hold others; inside, the layers rotate them by
         their positions."""
-        if rows is None:
-            yield create_attention_mask(x, caches[0], window, return_array=True)
-            return
-        with reading_nodes(self, caches, rows):
+        with nullcontext() if rows is None else reading_nodes(self, caches, rows):
             yield create_attention_mask(x, caches[0], window, return_array=True)
 
 
@@ -264,27 +237,10 @@ def assemble(model: StateHead[Any], arrays: Mapping[str, mx.array], where: objec
         raise DraftlightError(
             f"{where} is not a usable {model.what}: its weights are packed in an unknown way ({error})."
         ) from error
-    _require_exactly(dict(tree_flatten(model.parameters())), arrays, where, model.what, shown)
+    require_exactly(dict(tree_flatten(model.parameters())), arrays, where, f"an {model.what}", shown)
     model.load_weights(list(arrays.items()))
     if computes_on_host():
         to_float32(model)
     else:
         to_one_float_type(model)
     model.eval()
-
-
-def _require_exactly(
-    expected: Mapping[str, mx.array], arrays: Mapping[str, mx.array], where: object, what: str, shown: Callable[[str], str]
-) -> None:
-    missing = sorted({shown(name) for name in set(expected) - set(arrays)})
-    surplus = sorted({shown(name) for name in set(arrays) - set(expected)})
-    wrong = [
-        f"{shown(name)} is {arrays[name].shape} instead of {expected[name].shape}"
-        for name in expected
-        if name in arrays and expected[name].shape != arrays[name].shape
-    ]
-    faults = [f"{word} {listed(names)}" for word, names in (("it lacks", missing), ("it has unknown tensors:", surplus)) if names]
-    if wrong:
-        faults.append(listed(wrong))
-    if faults:
-        raise DraftlightError(f"{where} is not an {what} that Draftlight knows how to run: {'; '.join(faults)}.")

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.llama import LlamaModel, ModelArgs
 
-from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.files.safetensors_header import check_safetensors
+from engine.models.drafter_model import MISMATCH, explained, load_arrays
 from engine.values.drafter_kinds import CUT_DRAFT
-from engine.values.errors import DraftlightError
 
 MODEL_TYPE = CUT_DRAFT
 
@@ -59,18 +59,13 @@ def load_trimmed(folder: Path, config: dict[str, Any], embedding: nn.Module) -> 
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
     """
     path = folder / "model.safetensors"
-    require_scales(path, [check_safetensors(path)])
-    try:
-        weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
+    weights = load_arrays(path, {path: check_safetensors(path)})
+    with explained(folder, "draft model", MISMATCH):
         target_ids = weights.pop("target_ids").astype(mx.int32)
         model = TrimmedModel(config, len(target_ids))
         model.model.embed_tokens = embedding
         own = [("head.weight", weights.pop("head.weight"))] + [(f"model.{name}", array) for name, array in weights.items()]
         shared = [(f"model.embed_tokens.{name}", array) for name, array in embedding.items() if isinstance(array, mx.array)]
         model.load_weights(own + shared)
-    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
-        raise DraftlightError(
-            f"{folder} is not a usable draft model: its weights do not match its config.json ({error})."
-        ) from error
     model.eval()
     return model, target_ids

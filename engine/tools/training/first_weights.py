@@ -175,7 +175,7 @@ def head_of_eagle3(eagle: Eagle3Model, target: LoadedModel, folder: Path) -> Hea
     }
     ids = eagle.target_ids if eagle.target_ids is not None else mx.arange(eagle.lm_head.weight.shape[0], dtype=mx.int32)
     head = HeadModel(config, ids.size)
-    head.metadata.target_ids, head.metadata.file = ids, eagle.metadata.files[0]
+    head.metadata.target_ids, head.metadata.files = ids, eagle.metadata.files[:1]
     head.load_weights([(f"{name}.weight", array) for name, array in weights.items() if array is not None])
     mx.eval(head.parameters(), ids)
     return head
