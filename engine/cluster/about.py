@@ -1,6 +1,6 @@
-"""Reports on one machine for `engine.cluster.doctor`: `python -m engine.cluster.about QUESTION`, a line of JSON.
+"""Reports on one machine for `engine.cluster.doctor`: `python -m engine.cluster.about TARGET [ADDRESS ...]`, a line of JSON.
 
-The question names a model and the addresses at which this machine's ranks would listen.
+The addresses are those at which this machine's ranks would listen.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
 
 
 def main() -> None:
-    """Answers the question in the first argument."""
-    question = json.loads(sys.argv[1])
-    sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['addresses']), default=str)}\n")
+    """Answers for the target and the addresses in the arguments."""
+    sys.stdout.write(f"{ABOUT}{json.dumps(about(sys.argv[1], sys.argv[2:]), default=str)}\n")
 
 
 if __name__ == "__main__":

@@ -75,11 +75,11 @@ def _ask(cluster: Cluster, rank: int, target: str, addresses: Sequence[str]) -> 
     """Returns the answer of `engine.cluster.about` on a machine, or the failure as the rest of a sentence that begins with the
     rank."""
     host = cluster.hosts[rank]
-    question = json.dumps({"target": target, "places": list(addresses) if cluster.backend == "ring" else []})
+    arguments = [target, *(addresses if cluster.backend == "ring" else ())]
     if host.is_local:
-        command = [*own_python("engine.cluster.about"), question]
+        command = [*own_python("engine.cluster.about"), *arguments]
     else:
-        remote_command = f"exec {in_shell(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
+        remote_command = f"exec {in_shell(cluster.python)} -P -m engine.cluster.about {shlex.join(arguments)}"
         command = [*(word for word in SSH if word != "-tt"), host.ssh, remote_command]
     try:
         result = subprocess.run(

@@ -90,6 +90,14 @@ def test_other_machines_are_asked_by_ssh(tmp_path: Path, monkeypatch: pytest.Mon
     assert answer == words if isinstance(words, dict) else words in answer
 
 
+def test_a_machine_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
+    alone, missing = Cluster((Host("127.0.0.1", ("192.0.2.1",)),)), tmp_path / "missing"
+    versions, taken, model = check(alone, str(missing), links=False)
+    assert (versions.state, taken.state, model.state) == ("good", "bad", "bad")
+    assert "cannot listen at 192.0.2.1:" in taken.words
+    assert f"There is no model at {missing}" in model.words
+
+
 def test_about_describes_the_machine(tmp_path: Path) -> None:
     folder, file = write_qwen2(tmp_path / "model"), write_gguf(tmp_path / "model.gguf")
     told = about(folder, ["127.0.0.1:0", "192.0.2.1:9"])
