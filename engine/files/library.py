@@ -21,9 +21,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.files import builtin, lm_studio, ollama
+import platformdirs
+
+from engine.files import builtin, ollama
 from engine.files.cached_models import snapshots
-from engine.files.foreign import content_of, entries, json_of, table
+from engine.files.foreign import content_of, entries, json_of, object_in, table, text
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import not_a_model_reason, read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
@@ -81,6 +83,8 @@ BUNDLED_SOURCE = "comes with Draftlight"
 """Source of the built-in target if Draftlight's package includes it. It must not be deleted."""
 HUB = "Hugging Face"
 """Source of models in the Hugging Face cache."""
+_LM_STUDIO_POINTER = ".lmstudio-home-pointer"
+"""Name of a file in the user's home folder that contains the path of LM Studio's home folder, if it is not the usual one."""
 _BITS_ON_GPU = {
     "Q4_K_S": 6.2,
     "Q4_K_M": 7.5,
@@ -200,7 +204,7 @@ def _model_paths(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
             if builtin_folder != path.parent
         ),
         *_models_of_hub(hub_cache()),
-        *(model for folder in lm_studio.folders() for model in _models_of_publishers(folder, "LM Studio")),
+        *(model for folder in _lm_studio_folders() for model in _models_of_publishers(folder, "LM Studio")),
         *_models_of_ollama(ollama.store()),
         *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _models_below(folder)),
     ]
@@ -266,6 +270,29 @@ def _models_of_publishers(folder: Path, source: str) -> Iterator[tuple[Path, str
     """Yields the models of a folder with a subfolder for each publisher, such as LM Studio's and Draftlight's own."""
     for path in _models_below(folder):
         yield path, path.relative_to(folder).as_posix().removesuffix(".gguf"), source
+
+
+def _lm_studio_folders() -> list[Path]:
+    """Returns the folders in which LM Studio may keep models, existing or not; folders chosen by its user come first."""
+    home = Path.home()
+    homes = [home / ".lmstudio", home / ".cache" / "lm-studio"]
+    try:
+        named = content_of(home / _LM_STUDIO_POINTER).decode("utf-8-sig").strip()
+    except (OSError, ValueError):
+        named = ""
+    if named:
+        homes.insert(0, _place_of(named.splitlines()[0].strip(), home))
+    settings = [*homes, Path(platformdirs.user_config_path("LM Studio", appauthor=False, roaming=True))]
+    chosen = [text(object_in(place / "settings.json").get("downloadsFolder")).strip() for place in settings]
+    return [*(_place_of(name, home) for name in chosen if name), *(place / "models" for place in homes)]
+
+
+def _place_of(name: str, home: Path) -> Path:
+    """Returns the path for a name that a user wrote. Relative paths start at the user's home folder."""
+    try:
+        return home / Path(name).expanduser()
+    except (RuntimeError, ValueError):  # home of an unknown user
+        return home / name
 
 
 def _models_of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:

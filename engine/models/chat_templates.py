@@ -35,73 +35,19 @@ _MAX_PRODUCED, _PRODUCED_PER_CHARACTER = 200_000, 100
 _MAX_TEMPLATE_LENGTH = 100_000
 _MAX_WIDTH = 1000
 """Maximum columns and levels of padding or indentation, and maximum bits of an integer."""
-_METHODS = frozenset(
-    {
-        *(
-            "strip",
-            "lstrip",
-            "rstrip",
-            "split",
-            "rsplit",
-            "splitlines",
-            "partition",
-            "rpartition",
-            "startswith",
-            "endswith",
-            "upper",
-        ),
-        *(
-            "lower",
-            "title",
-            "capitalize",
-            "casefold",
-            "swapcase",
-            "find",
-            "rfind",
-            "index",
-            "rindex",
-            "count",
-            "isdigit",
-            "isalpha",
-        ),
-        *(
-            "isspace",
-            "isalnum",
-            "isupper",
-            "islower",
-            "isnumeric",
-            "isdecimal",
-            "istitle",
-            "isascii",
-            "isidentifier",
-            "isprintable",
-        ),
-        *("removeprefix", "removesuffix", "replace", "join", "format", "format_map", "zfill", "ljust", "rjust", "center"),
-        *("expandtabs", "items", "keys", "values", "get", "copy", "is_integer", "bit_length"),
-    }
-)
+_METHODS = frozenset((
+    "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "partition", "rpartition", "startswith", "endswith",
+    "upper", "lower", "title", "capitalize", "casefold", "swapcase", "find", "rfind", "index", "rindex", "count", "isdigit",
+    "isalpha", "isspace", "isalnum", "isupper", "islower", "isnumeric", "isdecimal", "istitle", "isascii", "isidentifier",
+    "isprintable", "removeprefix", "removesuffix", "replace", "join", "format", "format_map", "zfill", "ljust", "rjust",
+    "center", "expandtabs", "items", "keys", "values", "get", "copy", "is_integer", "bit_length",
+))  # fmt: skip
 """Methods of Python's built-in types that templates may call."""
 _PADDING = ("center", "ljust", "rjust", "zfill", "expandtabs", "indent", "truncate", "round")
-_STRUCTURAL = frozenset(
-    {
-        *(
-            "length",
-            "count",
-            "first",
-            "last",
-            "default",
-            "d",
-            "list",
-            "items",
-            "selectattr",
-            "rejectattr",
-            "select",
-            "reject",
-            "map",
-        ),
-        *("reverse", "attr", "min", "max"),
-    }
-)
+_STRUCTURAL = frozenset((
+    "length", "count", "first", "last", "default", "d", "list", "items", "selectattr", "rejectattr", "select", "reject",
+    "map", "reverse", "attr", "min", "max",
+))  # fmt: skip
 """Filters that do not convert their input to text."""
 _REMOVED_FILTERS = ("batch", "slice", "wordwrap", "urlize", "xmlattr", "pprint", "filesizeformat", "random", "center")
 _LARGE_WIDTH = re.compile(r"\d{4,}|\*|:[^{}]*\{")
