@@ -81,11 +81,6 @@ class Cluster:
         return f"rank {rank} ({self.hosts[rank].ssh})" if 0 <= rank < self.size else f"rank {rank}"
 
 
-def of_this_machine(ranks: int, sharding: Sharding = "tensor") -> Cluster:
-    """Returns a cluster of `ranks` processes on this machine, for tests and trials."""
-    return Cluster((Host(LOOPBACK, (LOOPBACK,)),) * ranks, sharding=sharding)
-
-
 def read_hosts(path: Path) -> Cluster:
     """Returns the cluster that a file describes.
 

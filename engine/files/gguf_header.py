@@ -23,7 +23,7 @@ _MAGIC = b"GGUF"
 _OLDER_VERSIONS = (b"lmgg", b"fmgg", b"tjgg", b"algg")
 """Magic bytes of llama.cpp's formats before GGUF."""
 _VERSIONS = (2, 3)
-_STRING, _ARRAY, _BOOL = 8, 9, 7
+_STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MAX_ENTRIES = 2**24
 _MAX_DIMENSIONS = 4

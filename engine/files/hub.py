@@ -348,7 +348,7 @@ def _need(info: Any) -> int | None:
         return None
     if device_kind() == "cpu":
         return 4 * parameters
-    return round(_weights(map(_file, info.siblings or ())))
+    return _weights(map(_file, info.siblings or ()))
 
 
 def require_drafter(name: str) -> None:

@@ -21,7 +21,6 @@ from engine.files.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapter_f
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.values.errors import DraftlightError, reason_of
 
-_MLX_LM_WEIGHTS, _PEFT_WEIGHTS = ADAPTER_WEIGHTS
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
 """Configuration entries of PEFT features that are not supported; an adapter that sets one of them is refused."""
 
@@ -32,7 +31,7 @@ def attach(model: nn.Module, folder: Path) -> None:
     require_scales(file, [check_safetensors(file)])
     config = read_json(folder / ADAPTER_CONFIG)
     try:
-        if file.name == _MLX_LM_WEIGHTS:
+        if file.name == ADAPTER_WEIGHTS[0]:  # mlx-lm's
             load_adapters(model, folder.as_posix())
         else:
             _attach_peft(model, config, cast(dict[str, mx.array], mx.load(file.as_posix())))

@@ -31,7 +31,7 @@ from engine.models.block_model import ACTIVATIONS
 from engine.models.drafter_model import are_distinct, explained, load_arrays
 from engine.models.eagle3_config import WHAT, EagleConfig, EagleReading, default_taps, read_eagle_config
 from engine.models.loaded import LoadedModel
-from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
+from engine.models.state_head import StateHead, StateHeadConfig, assemble, combined, in_running_type
 from engine.target.layer_taps import embedding_of, hidden_size_of, layer_count
 from engine.target.tree_pass import TreeRows
 from engine.values.errors import DraftlightError
@@ -186,25 +186,15 @@ class Eagle3Model(StateHead[EagleReading]):
         """As in `StateHead`: layers one earlier or later, and where the residual stream starts."""
         if self.stated.is_second:
             return {}
-        own = self.reading
-        layers = {"": own}
+        own, layers = self.reading, {}
         for shift in () if self.stated.reads_final_state else (-1, 1):
             taps = self._shifted(own.tap_shift + shift)
             if min(taps) >= -1 and max(taps) < self.metadata.target_layers:
                 now = ", ".join(map(str, taps))
-                layers[f"it reads layers {now} instead of {', '.join(map(str, self.config.taps))}"] = replace(
-                    own, tap_shift=own.tap_shift + shift
-                )
-        starts = {"": own.norm_before_residual}
-        starts[
-            f"its residual stream starts {'before' if own.norm_before_residual else 'after'} the norm"
-        ] = not own.norm_before_residual
-        found = {
-            JOINED.join(part for part in (layer, start) if part): replace(reading, norm_before_residual=is_normed)
-            for layer, reading in layers.items()
-            for start, is_normed in starts.items()
-        }
-        return {words: reading for words, reading in found.items() if words}
+                words = f"it reads layers {now} instead of {', '.join(map(str, self.config.taps))}"
+                layers[words] = {"tap_shift": own.tap_shift + shift}
+        start = f"its residual stream starts {'before' if own.norm_before_residual else 'after'} the norm"
+        return combined(own, layers, {start: {"norm_before_residual": not own.norm_before_residual}})
 
     def chain_readings(self) -> Mapping[str, EagleReading]:
         """Returns the other readings of a chain; none for EAGLE-1 and 2, which have no norm."""

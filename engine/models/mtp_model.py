@@ -40,7 +40,7 @@ from engine.models.block_config import MAX_LAYERS
 from engine.models.drafter_model import explained
 from engine.models.loaded import LoadedModel
 from engine.models.mtp_families import ALL_NORMS, MtpReading, architecture_of, family_of, one_layer
-from engine.models.state_head import JOINED, StateHead, StateHeadConfig, assemble, in_running_type
+from engine.models.state_head import StateHead, StateHeadConfig, assemble, combined, in_running_type
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import layer_count
 from engine.target.tree_pass import TreeRows
@@ -138,21 +138,17 @@ class MtpModel(StateHead[MtpReading]):
     def readings(self) -> Mapping[str, MtpReading]:
         """As in `StateHead`: state before or after the final norm, order of the two inputs; or norms as stored or plus one."""
         own = self.reading
-        states = {"": own.normed_state}
-        states[f"its state is that {'before' if own.normed_state else 'after'} the target's final norm"] = not own.normed_state
-        orders = {"": own.embedding_first}
-        orders[f"the {'state' if own.embedding_first else 'embedding'} comes first"] = not own.embedding_first
-        found = {
-            JOINED.join(part for part in (state, order) if part): replace(own, normed_state=is_normed, embedding_first=is_first)
-            for state, is_normed in states.items()
-            for order, is_first in orders.items()
-        }
+        state = f"its state is that {'before' if own.normed_state else 'after'} the target's final norm"
+        order = f"the {'state' if own.embedding_first else 'embedding'} comes first"
+        found = combined(
+            own, {state: {"normed_state": not own.normed_state}}, {order: {"embedding_first": not own.embedding_first}}
+        )
         if self.zero_centred:
             for count in range(len(ALL_NORMS) + 1):
                 for which in itertools.combinations(sorted(ALL_NORMS), count):
                     if frozenset(which) != own.plus_one:
                         found[f"its norms are {_norms_in_words(which)}"] = replace(own, plus_one=frozenset(which))
-        return {words: reading for words, reading in found.items() if words}
+        return found
 
     @property
     def favoured(self) -> MtpReading | None:

@@ -8,6 +8,7 @@ of the subclass, which a probe may exchange (`engine.drafters.head_probe`).
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,9 +32,6 @@ from engine.values.wording import noun
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
 
-JOINED = " and "
-"""Between the words of two changes of a reading."""
-
 
 @dataclass(frozen=True)
 class HeadReading:
@@ -47,6 +45,22 @@ class HeadReading:
 
 
 Reading = TypeVar("Reading", bound=HeadReading)
+JOINED = " and "
+"""Between the words of two changes of a reading."""
+
+
+def combined(own: Reading, *choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Reading]:
+    """Returns every other reading with at most one change of each choice, by the words of its changes.
+
+    Args:
+        choices: changed attributes, by what distinguishes them in words.
+    """
+    readings = {}
+    for changes in itertools.product(*({"": {}, **choice}.items() for choice in choices)):
+        words = JOINED.join(word for word, _ in changes if word)
+        readings[words] = replace(own, **{name: value for _, change in changes for name, value in change.items()})
+    del readings[""]
+    return readings
 
 
 @dataclass(frozen=True)

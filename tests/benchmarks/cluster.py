@@ -34,7 +34,7 @@ from mlx_lm import models
 
 from engine.cluster.companions import Ranks, launch_for
 from engine.cluster.doctor import check
-from engine.cluster.hosts import SHARDINGS, Cluster, Sharding, of_this_machine
+from engine.cluster.hosts import SHARDINGS, Cluster, Sharding
 from engine.rounds import near_ties
 from engine.runtime.process.client import ProcessEngine
 from engine.runtime.process.launch import Companions
@@ -50,7 +50,7 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
-from tests.engine.cluster.models import write_qwen2
+from tests.engine.cluster.models import of_this_machine, write_qwen2
 from tests.engine.families import LAYERS, NOT_BUILT, architectures, config_of, tiny
 from tests.engine.runtime.process.processes import is_alive, until
 from tests.engine.tiny_models import VOCABULARY, write_model

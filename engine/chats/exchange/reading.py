@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from engine.chats.exchange import chatgpt, lm_studio, own
 from engine.chats.store import ChatStore
 from engine.chats.values import Conversation
+from engine.files import archives
 from engine.files.foreign import entries, json_of, open_file
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
@@ -27,8 +26,6 @@ _MAX_COMPRESSION = 200
 _BEGINNING = 65_536
 _MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
 """Byte strings near the beginning of each program's files."""
-_UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, lzma.LZMAError)
-"""Exceptions that `zipfile` raises for damaged archives and for unknown compression methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ def read_chats(path: Path) -> ReadChats:
         document = documents[0] if len(documents) == 1 else [entry for part in documents for entry in entries(part)]
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, *_UNREADABLE) as error:
+    except (ValueError, *archives.UNREADABLE) as error:
         raise _not_an_export(path, str(error)) from None
     for writer, form in FORMATS.items():
         if form.matches(document):
@@ -114,7 +111,7 @@ def may_hold_chats(path: Path) -> bool:
                 return False
             file.seek(0)
             beginning = file.read(_BEGINNING)
-    except (OSError, ValueError, *_UNREADABLE):
+    except (OSError, ValueError, *archives.UNREADABLE):
         return False
     return any(mark in beginning for mark in _MARKS)
 

@@ -16,8 +16,9 @@ import pytest
 from app.cli import bench, chat, cluster, entry, prove
 from engine.cluster import companions
 from engine.cluster.doctor import Finding
-from engine.cluster.hosts import Cluster, of_this_machine
+from engine.cluster.hosts import Cluster
 from engine.rounds.codec import plain
+from tests.engine.cluster.models import of_this_machine
 
 
 @pytest.fixture

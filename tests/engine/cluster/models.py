@@ -1,4 +1,4 @@
-"""Writes tiny Qwen 2 models, which mlx-lm can split over two ranks in both ways."""
+"""Writes tiny Qwen 2 models, which mlx-lm can split over two ranks in both ways, and describes clusters of this machine alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.cluster.hosts import LOOPBACK, Cluster, Host, Sharding
 from tests.engine.tiny_models import weights, write_folder
 
 CONTEXT = 3000
@@ -22,3 +23,8 @@ def write_qwen2(folder: Path, nearness: float = 0.0, **changes: object) -> str:
             bias = 0.1 * generator.standard_normal(len(made[name]))
             made[name.replace("weight", "bias")] = bias.astype(np.float32)
     return str(write_folder(folder, made, model_type="qwen2", max_position_embeddings=CONTEXT, **changes))
+
+
+def of_this_machine(ranks: int, sharding: Sharding = "tensor") -> Cluster:
+    """A cluster of `ranks` processes on this machine."""
+    return Cluster((Host(LOOPBACK, (LOOPBACK,)),) * ranks, sharding=sharding)

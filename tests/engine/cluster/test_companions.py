@@ -15,9 +15,10 @@ import pytest
 
 from engine.cluster import companions
 from engine.cluster.companions import Ranks, addresses, launch_for, links_of, remote_script, running
-from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine
+from engine.cluster.hosts import Cluster, Host, cluster_of
 from engine.cluster.signs import LOST_PARENT
 from engine.values.errors import DraftlightError
+from tests.engine.cluster.models import of_this_machine
 from tests.engine.fakes import PATIENCE
 from tests.engine.runtime.process.processes import is_alive, until
 

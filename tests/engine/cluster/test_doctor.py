@@ -11,10 +11,10 @@ import pytest
 from engine.cluster import doctor
 from engine.cluster.about import about
 from engine.cluster.doctor import Finding, check
-from engine.cluster.hosts import Cluster, Host, of_this_machine
+from engine.cluster.hosts import Cluster, Host
 from engine.cluster.probe import TIMES, measure
 from tests.engine.cluster.in_one_process import OneProcess
-from tests.engine.cluster.models import write_qwen2
+from tests.engine.cluster.models import of_this_machine, write_qwen2
 from tests.engine.tiny_models import write_gguf
 
 SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2",)), Host("mac2", ("10.1.0.2",))))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from mlx._distributed_utils.common import Hostfile
 
-from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine, read_hosts, write_hosts
+from engine.cluster.hosts import Cluster, Host, cluster_of, read_hosts, write_hosts
 from engine.values.errors import DraftlightError
+from tests.engine.cluster.models import of_this_machine
 
 HERE = {"ssh": "127.0.0.1", "ips": ["10.0.0.1"]}
 THERE = {"ssh": "mac2", "ips": ["10.0.0.2"]}

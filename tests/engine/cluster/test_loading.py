@@ -15,9 +15,8 @@ from engine.cluster import follower as followers
 from engine.cluster import group
 from engine.cluster.backend import ClusterBackend
 from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers
-from engine.cluster.hosts import of_this_machine
 from engine.values.errors import DraftlightError
-from tests.engine.cluster.models import write_qwen2
+from tests.engine.cluster.models import of_this_machine, write_qwen2
 
 
 class Echo:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from engine.cluster.group import Kind, Links, Order, Report
-from engine.cluster.hosts import of_this_machine
 from engine.cluster.split_model import SplitModel, last_block_of
 from engine.decode.decoding import decode
 from engine.drafters.draft_model import DraftModel
@@ -28,7 +27,7 @@ from engine.tools.proof import checks
 from engine.types import RULES, DecodingOptions, Rule
 from engine.values.errors import DraftlightError
 from tests.engine.cluster.in_one_process import OneProcess
-from tests.engine.cluster.models import write_qwen2
+from tests.engine.cluster.models import of_this_machine, write_qwen2
 from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm, tiny_llama
 
 PROMPT = list(range(2, 90))

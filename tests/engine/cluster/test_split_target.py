@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from engine.cluster.companions import Ranks, launch_for
-from engine.cluster.hosts import of_this_machine
 from engine.decode.decoding import decode
 from engine.drafters.base import Drafter
 from engine.drafters.draft_model import DraftModel
@@ -35,7 +34,7 @@ from engine.types import (
     RunFinished,
 )
 from engine.values.requests.compare import CompareRequest
-from tests.engine.cluster.models import write_qwen2
+from tests.engine.cluster.models import of_this_machine, write_qwen2
 from tests.engine.fakes import PATIENCE
 from tests.engine.runtime.process.processes import is_alive, until
 from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties
