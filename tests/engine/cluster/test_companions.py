@@ -198,7 +198,7 @@ os.rename("{told}.new", "{told}")
 
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_rank_without_answers_from_its_parent_ends(is_answered: bool) -> None:
-    body = f"rank.POLL_INTERVAL, rank.ALONE, rank.BEAT = 0.02, 0.1, 0.1\nrank.watch_parent({is_answered})\n"
+    body = f"rank.POLL_INTERVAL, rank.SILENCE_LIMIT, rank.BEAT = 0.02, 0.1, 0.1\nrank.watch_parent({is_answered})\n"
     command = [sys.executable, "-I", "-c", rank_that(body)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
