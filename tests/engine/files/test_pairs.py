@@ -62,6 +62,7 @@ def test_a_head_on_this_machine_is_suggested_for_its_target_only(target: str, he
     assert (found.pair.title, found.local_model) == (title, here)
     assert all(found.local_model is None for found in suggestions(model("Qwen2.5-14B-Instruct"), [here]))
     assert not any(found.local_model for found in suggestions(here, [here])), "a head drafts for no head"
+    assert not any(found.local_model for found in suggestions(model(target), [model(head)])), "a whole model is no head"
 
 
 def test_a_head_without_a_repository_is_not_offered_for_download() -> None:

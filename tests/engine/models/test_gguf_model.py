@@ -286,13 +286,17 @@ PLACES = (64, 2000, 13_000)
 """Damage is likelier where counts and lengths stand; the header of the tiny file has 13,000 bytes."""
 
 
+MUCH = pytest.param(300, marks=pytest.mark.full)
+
+
+@pytest.mark.parametrize("times", [60, MUCH])
 @pytest.mark.parametrize("name", ["qwen3", "gemma4"])
-def test_any_damage_gives_a_model_or_a_refusal(name: str, tmp_path: Path) -> None:
+def test_any_damage_gives_a_model_or_a_refusal(name: str, times: int, tmp_path: Path) -> None:
     """Bytes changed at random, a few or many, and numbers that are enormous; nothing but DraftlightError comes out."""
     path, _ = gguf_files.write_pair(name, "Q4_0", tmp_path)
     whole, generator = path.read_bytes(), random.Random(1)
     refusals = []
-    for _ in range(300):
+    for _ in range(times):
         changed = bytearray(whole)
         for _ in range(generator.choice((1, 1, 4, 40))):
             at = generator.randrange(generator.choice(PLACES))
@@ -303,7 +307,7 @@ def test_any_damage_gives_a_model_or_a_refusal(name: str, tmp_path: Path) -> Non
             load(path.as_posix())
         except DraftlightError as error:
             refusals.append(str(error))
-    assert len(refusals) > 120
+    assert len(refusals) > 0.4 * times
     assert max(map(len, refusals)) < 1500, "no table of the file's own contents"
 
 

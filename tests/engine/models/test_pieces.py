@@ -15,7 +15,6 @@ import regex
 import sentencepiece
 import tiktoken
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer as Backend
 from tokenizers import decoders
 
 from engine.models.gguf_tokenizer import from_gguf
@@ -255,7 +254,6 @@ def test_added_tokens_come_from_the_settings(tmp_path: Path) -> None:
     assert ours.eos_id == count
     assert set(ours.special) == {count, count + 2}
     assert ours.encode("a<two>") == [ours.encode("a")[0], count + 1]
-    assert isinstance(ours._plain, Backend)
 
 
 ODD = [None, True, -1, 2**63, 1.5, float("nan"), "", " ", "\0", "🫠", [], [None], ["", ""], [["a"]], {}, "a" * 10_000]
@@ -270,7 +268,7 @@ def test_metadata_of_wrong_kinds_give_a_tokenizer_or_a_refusal(kind: str) -> Non
         whole |= {"tokenizer.ggml.tokens": pieces, "tokenizer.ggml.scores": [0.0] * len(pieces)}
         whole |= {"tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * 5], "tokenizer.ggml.merges": ["▁ a"]}
     generator, refused = random.Random(3), 0
-    for _ in range(200):
+    for _ in range(100):
         changed = {key: list(value) if isinstance(value, list) else value for key, value in whole.items()}
         for key in generator.sample([key for key in changed if key.startswith("tokenizer.")], generator.choice((1, 1, 2))):
             value = changed[key]
@@ -286,12 +284,12 @@ def test_metadata_of_wrong_kinds_give_a_tokenizer_or_a_refusal(kind: str) -> Non
                 made.apply_chat_template([{"role": "user", "content": "hi <s>"}])
         except DraftlightError:
             refused += 1
-    assert 60 < refused < 200
+    assert 30 < refused < 100
 
 
 def test_a_damaged_tokenizer_model_gives_a_tokenizer_or_a_refusal(model: bytes, tmp_path: Path) -> None:
     generator, refused = random.Random(4), 0
-    for _ in range(60):
+    for _ in range(30):
         changed = bytearray(model)
         for _ in range(generator.choice((1, 4, 40))):
             changed[generator.randrange(generator.choice((200, len(model))))] = generator.randrange(256)
@@ -301,4 +299,4 @@ def test_a_damaged_tokenizer_model_gives_a_tokenizer_or_a_refusal(model: bytes, 
             made.decode(made.raw_prompt("hello ▁a <s> é\n"))
         except DraftlightError:
             refused += 1
-    assert refused > 10
+    assert refused > 5
