@@ -211,6 +211,11 @@ class Ranks:
         """Process ids of the followers on this machine, including those of ssh."""
         return [rank.process.pid for rank in self._ranks]
 
+    @property
+    def have_joined(self) -> bool:
+        """Whether all followers have said that they are connected to the others."""
+        return all(rank.is_ready for rank in self._ranks)
+
     def start(self) -> Mapping[str, str]:
         """Starts them, without waiting for them, and returns the environment that rank 0 needs.
 

@@ -52,7 +52,7 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
     """
     rank_addresses = addresses(cluster)
     with ThreadPoolExecutor(cluster.size) as executor:
-        answers = list(executor.map(lambda rank: _ask(cluster, rank, target, rank_addresses[rank]), range(cluster.size)))
+        answers = list(executor.map(lambda rank: ask(cluster, rank, target, rank_addresses[rank]), range(cluster.size)))
     findings: list[Finding] = []
     reference = answers[0]
     for rank, answer in enumerate(answers):
@@ -71,7 +71,7 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
     return findings
 
 
-def _ask(cluster: Cluster, rank: int, target: str, addresses: Sequence[str]) -> dict[str, Any] | str:
+def ask(cluster: Cluster, rank: int, target: str, addresses: Sequence[str]) -> dict[str, Any] | str:
     """Returns the answer of `engine.cluster.about` on a machine, or the failure as the rest of a sentence that begins with the
     rank."""
     host = cluster.hosts[rank]

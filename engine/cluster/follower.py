@@ -32,18 +32,24 @@ class Follower:
 
     Args:
         group: all ranks, including this one.
+
+    Attributes:
+        loaded: its part of the target; None before rank 0 has ordered one.
+        caches, texts: by their numbers in orders, the caches and the tokens that they hold.
+        report: the row for the next exchange.
     """
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._report: list[int] = []
-        self._drop()
+        self.report: list[int] = []
+        self.take(None)
 
-    def _drop(self) -> None:
-        self._loaded: LoadedModel | None = None
-        self._last_block: Any = None
-        self._caches: dict[int, list[Any]] = {}
-        self._texts: dict[int, list[int]] = {}
+    def take(self, loaded: LoadedModel | None) -> None:
+        """Takes its part of another target, or drops the one that it has."""
+        self.loaded = loaded
+        self._last_block: Any = None if loaded is None else last_block_of(loaded.model)
+        self.caches: dict[int, list[Any]] = {}
+        self.texts: dict[int, list[int]] = {}
         garbage.collect()
         mx.clear_cache()
 
@@ -51,31 +57,35 @@ class Follower:
         """Executes orders until END. Raises ClusterLost if the connection to a rank is lost."""
         activity = Activity("Running a part of a language model", lets_sleep=False)  # possibly no user is active on this machine
         while True:
-            order = Order.of(self._group.exchange(self._report)[0])
-            self._report = []
+            order = Order.of(self._group.exchange(self.report)[0])
+            self.report = []
             activity.set_running(order.kind not in (Kind.NAP, Kind.END))
-            match order.kind:
-                case Kind.NAP:
-                    time.sleep(NAP * order.length)
-                case Kind.PASS | Kind.READ:
-                    self._run(order)
-                case Kind.LOAD:
-                    self._load(self._group.receive(order.length).astype(np.uint8).tobytes())
-                case Kind.DROP:
-                    self._drop()
-                case Kind.ECHO:
-                    self._group.receive(order.length)
-                case Kind.END:
-                    return
+            if order.kind == Kind.END:
+                return
+            self.execute(order)
+
+    def execute(self, order: Order) -> None:
+        """Executes an order other than END; the order of a pass leaves a report."""
+        match order.kind:
+            case Kind.NAP:
+                time.sleep(NAP * order.length)
+            case Kind.PASS | Kind.READ:
+                self._run(order)
+            case Kind.LOAD:
+                self._load(self._group.receive(order.length).astype(np.uint8).tobytes())
+            case Kind.DROP:
+                self.take(None)
+            case Kind.ECHO:
+                self._group.receive(order.length)
 
     def _run(self, order: Order) -> None:
         ids = self._group.receive(order.length) if order.is_long else order.ids
         for number in order.deleted:
-            self._caches.pop(number, None)
-            self._texts.pop(number, None)
-        if self._loaded is None:
+            self.caches.pop(number, None)
+            self.texts.pop(number, None)
+        if self.loaded is None:
             raise DraftlightError("Rank 0 ordered a pass before it had said of which model.")
-        model, tokens = self._loaded.model, mx.array(ids)[None]
+        model, tokens = self.loaded.model, mx.array(ids)[None]
         cache, text = self._cache_of(order) if order.cache else (None, [])
         text.extend(ids.tolist())
         probe = 0.0
@@ -87,16 +97,16 @@ class Follower:
                 lazy_probe = probe_of(logits)
                 mx.eval(logits, lazy_probe)
                 probe = float(np.asarray(lazy_probe))
-        self._report = Report(checksum(text), len(text), probe).row()
+        self.report = Report(checksum(text), len(text), probe).row()
 
     def _cache_of(self, order: Order) -> tuple[list[Any], list[int]]:
         """Returns the cache of an order and its text, rolled back to the order's `start`."""
-        if order.cache not in self._caches:
-            assert self._loaded is not None
-            model = self._loaded.model
-            new_cache = empty_cache(model, order.bits or None, self._loaded.name)
-            self._caches[order.cache], self._texts[order.cache] = new_cache, []
-        cache, text = self._caches[order.cache], self._texts[order.cache]
+        if order.cache not in self.caches:
+            assert self.loaded is not None
+            model = self.loaded.model
+            new_cache = empty_cache(model, order.bits or None, self.loaded.name)
+            self.caches[order.cache], self.texts[order.cache] = new_cache, []
+        cache, text = self.caches[order.cache], self.texts[order.cache]
         if order.start < len(text):
             trim_to(cache, order.start, "target")
             del text[order.start :]
@@ -116,8 +126,7 @@ class Follower:
             reason = str(error)
         differing = agree(self._group, fingerprint_, reason)
         if differing is None and loaded is not None:
-            self._drop()
-            self._loaded, self._last_block = loaded, last_block_of(loaded.model)
+            self.take(loaded)
             loading.keep_resident()
 
 

@@ -205,7 +205,7 @@ def config_of(name: str, sizes: Mapping[str, Any] = SIZES) -> dict[str, Any]:
     """The config.json of a tiny model of this architecture. `FAMILIES` describes the text model."""
     arguments = importlib.import_module(f"mlx_lm.models.{name}").ModelArgs
     given = FAMILIES.get(name, {})
-    text = _text_arguments(name)
+    text = text_arguments(name)
     if text is not None:
         described = {"text_config": _sized(text, given, sizes) | {"model_type": TEXTS.get(name, name)}}
         return _sized(arguments, described, sizes) | {"model_type": name}
@@ -216,7 +216,7 @@ def _sized(arguments: Any, given: dict[str, Any], sizes: Mapping[str, Any]) -> d
     return {field.name: sizes[field.name] for field in dataclasses.fields(arguments) if field.name in sizes} | given
 
 
-def _text_arguments(name: str) -> Any:
+def text_arguments(name: str) -> Any:
     """The dataclass of the text model's settings where they are described apart; None where they are not."""
     module = importlib.import_module(f"mlx_lm.models.{TEXTS.get(name, name)}")
     if name in TEXTS and TEXTS[name] != "qwen3_5":

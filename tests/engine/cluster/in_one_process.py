@@ -31,17 +31,17 @@ class OneProcess:
     def exchange(self, row: Sequence[int]) -> Numbers:
         """Rank 0 gives an order; the follower has carried out the one before."""
         order = Order.of(np.array([*row, *[0] * (WIDTH - len(row))], np.int32))
-        self._carry_out()
+        self.carry_out()
         self.orders.append(order)
         self._due = order
-        report = self.follower._report
-        self.follower._report = []
+        report, self.follower.report = self.follower.report, []
         return np.array([row + [0] * (WIDTH - len(row)), report + [0] * (WIDTH - len(report))], np.int32)
 
-    def _carry_out(self) -> None:
+    def carry_out(self) -> None:
+        """The follower runs the pass that was ordered last."""
         due, self._due = self._due, None
         if due is not None and due.kind in (Kind.PASS, Kind.READ):
-            self.follower._run(due)
+            self.follower.execute(due)
 
     def send(self, numbers: Numbers) -> None:
         """What the follower will receive."""

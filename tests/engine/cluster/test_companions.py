@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_ranks_that_ended_because_another_did_are_not_blamed(home: Path, tmp_pat
     ranks = Ranks(of_this_machine(3), command=script(tmp_path, f'echo "[ring]"; [ "$MLX_RANK" = 1 ] && exit 4; exit {status}'))
     try:
         ranks.start()
-        assert until(lambda: all(rank.process.poll() is not None for rank in ranks._ranks))
+        assert until(lambda: not any(map(is_alive, ranks.pids)))
         assert (ranks.failure() or "").startswith(words)
     finally:
         ranks.stop()
@@ -78,7 +79,7 @@ def test_suspended_rank_is_reported_and_killed(home: Path, tmp_path: Path) -> No
     ranks = Ranks(of_this_machine(2), silent=0.5, command=script(tmp_path, beats))
     try:
         ranks.start()
-        assert until(lambda: ranks._ranks[0].is_ready)
+        assert until(lambda: ranks.have_joined)
         assert ranks.failure() is None
         (process,) = ranks.pids
         os.kill(process, signal.SIGSTOP)
@@ -94,10 +95,9 @@ def test_a_rank_that_waits_for_the_others_to_join_is_not_given_up(home: Path, tm
     ranks = Ranks(of_this_machine(2), silent=0.1, command=script(tmp_path, "echo draftlight-rank beats; exec sleep 60"))
     try:
         ranks.start()
-        (rank,) = ranks._ranks
-        assert until(lambda: rank._beats > 0)
-        assert until(lambda: ranks.failure() is not None or rank._silence > 0.3)
-        assert ranks.failure() is None
+        began = time.monotonic()
+        assert until(lambda: ranks.failure() is not None or time.monotonic() - began > 0.4)
+        assert ranks.failure() is None and not ranks.have_joined
     finally:
         ranks.stop()
 
@@ -186,7 +186,7 @@ os.rename("{told}.new", "{told}")
     ranks = Ranks(Cluster(SPREAD.hosts, python=str(python), envs=(f"TOKEN={secret}",)))
     try:
         ranks.start()
-        assert until(lambda: ranks._ranks[0].is_ready)
+        assert until(lambda: ranks.have_joined)
         assert ranks.failure() is None
         arguments = (tmp_path / "arguments").read_text()
         assert arguments.startswith("-tt -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=10 mac2 stty")
@@ -219,10 +219,14 @@ def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="a bare machine has no ps")
-def test_command_of_a_process_is_read_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_of_a_process_is_read_in_full(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no /proc."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setenv("COLUMNS", "20")
-    with subprocess.Popen((sys.executable, "-c", "input()", "a" * 200), stdin=subprocess.PIPE) as process:
-        told = companions._command_of(process.pid)
-    assert told.endswith(f"input() {'a' * 200}")
+    ranks = Ranks(of_this_machine(2), command=[sys.executable, "-c", "input()", "a" * 200])
+    try:
+        ranks.start()
+        (entry,) = running()
+        assert entry["commands"][str(ranks.pids[0])].endswith(f"input() {'a' * 200}")
+    finally:
+        ranks.stop()

@@ -28,7 +28,7 @@ def says(**changes: Any) -> dict[str, Any]:
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *answers: Any, cluster: Cluster = SPREAD) -> list[Finding]:
-    monkeypatch.setattr(doctor, "_ask", lambda cluster, rank, target, places: answers[rank])
+    monkeypatch.setattr(doctor, "ask", lambda cluster, rank, target, places: answers[rank])
     return check(cluster, "model", links=False)
 
 
@@ -86,7 +86,7 @@ def test_other_machines_are_asked_by_ssh(tmp_path: Path, monkeypatch: pytest.Mon
     ssh.write_text(f"#!/bin/sh\n{body}\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    answer = doctor._ask(SPREAD, 1, "model", ["10.0.0.2:32324"])
+    answer = doctor.ask(SPREAD, 1, "model", ["10.0.0.2:32324"])
     assert answer == words if isinstance(words, dict) else words in answer
 
 

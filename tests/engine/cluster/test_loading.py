@@ -14,7 +14,7 @@ from engine.cluster import backend as backends
 from engine.cluster import follower as followers
 from engine.cluster import group
 from engine.cluster.backend import ClusterBackend
-from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers
+from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers, Order
 from engine.values.errors import DraftlightError
 from tests.engine.cluster.models import of_this_machine, write_qwen2
 
@@ -37,6 +37,9 @@ class Echo:
 
     def send(self, numbers: Numbers) -> None:
         self.sent = numbers
+
+    def receive(self, length: int) -> Numbers:
+        return self.sent
 
     def kinds(self) -> list[str]:
         """The orders so far; a fingerprint, which begins with its length, is none."""
@@ -68,15 +71,20 @@ def test_making_room_while_all_ranks_load_says_nothing(echo: Echo, tmp_path: Pat
 
 
 def test_a_follower_keeps_its_part_until_all_have_the_next(tmp_path: Path) -> None:
-    follower = followers.Follower(Echo())  # type: ignore[arg-type]
-    described = {"sharding": "tensor", "name": write_qwen2(tmp_path / "one")}
-    follower._load(json.dumps(described).encode())
-    first = follower._loaded
-    assert first is not None
-    follower._load(json.dumps(described | {"name": str(tmp_path / "missing")}).encode())
-    assert follower._loaded is first
-    follower._load(json.dumps(described | {"name": write_qwen2(tmp_path / "two")}).encode())
-    assert follower._loaded is not first and follower._loaded is not None
+    echo = Echo()
+    follower = followers.Follower(echo)  # type: ignore[arg-type]
+
+    def held_after(path: str) -> str | None:
+        """The path of the model that the follower holds after the order to load one."""
+        message = np.frombuffer(json.dumps({"sharding": "tensor", "name": path}).encode(), np.uint8)
+        echo.send(message.astype(np.int32))
+        follower.execute(Order(Kind.LOAD, length=len(message)))
+        return follower.loaded and follower.loaded.path
+
+    one, two = write_qwen2(tmp_path / "one"), write_qwen2(tmp_path / "two")
+    assert held_after(one) == one
+    assert held_after(str(tmp_path / "missing")) == one
+    assert held_after(two) == two
 
 
 def test_links_file_is_deleted_even_without_connection(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from engine.cluster.group import Kind, Links, Order, Report
-from engine.cluster.split_model import SplitModel, last_block_of
+from engine.cluster.split_model import SplitModel
 from engine.decode.decoding import decode
 from engine.drafters.draft_model import DraftModel
 from engine.models.loading import load
@@ -37,8 +37,7 @@ def split(seed: int = 0) -> tuple[SplitModel, OneProcess, Any]:
     """A model as rank 0 has it, the ranks, and the same model as one machine has it."""
     group = OneProcess()
     part = tiny_llama(seed)
-    group.follower._loaded = SimpleNamespace(model=tiny_llama(seed), name="tiny")  # type: ignore[assignment]
-    group.follower._last_block = last_block_of(group.follower._loaded.model)  # type: ignore[union-attr]
+    group.follower.take(SimpleNamespace(model=tiny_llama(seed), name="tiny"))  # type: ignore[arg-type]
     model = SplitModel(part, group, of_this_machine(2), parameters_of(part))  # type: ignore[arg-type]
     return model, group, tiny_llama(seed)
 
@@ -76,11 +75,10 @@ def test_split_target_can_be_proved_and_measured(tmp_path: Path) -> None:
     """The findings of `prove`, and the tokens of mlx-lm's own loops, which `bench --peers` runs on the same target."""
     path, draft = write_qwen2(tmp_path / "target"), load(write_qwen2(tmp_path / "draft", 0.15))
     whole, part, group = load(path), load(path), OneProcess()
-    group.follower._loaded = load(path)
-    group.follower._last_block = last_block_of(group.follower._loaded.model)
+    group.follower.take(load(path))
     model = SplitModel(part.model, group, of_this_machine(2), parameters_of(part.model))  # type: ignore[arg-type]
     split_target = replace(part, model=model)
-    amount = checks.Amount(contexts=1, texts=50, seeds=1, decodes=2, prompts=1, tokens=4, gammas=(2,))
+    amount = checks.Amount(contexts=1, texts=10, seeds=1, decodes=1, prompts=1, tokens=4, gammas=(2,))
     found, known = (
         list(checks.prove(target, DraftModel(draft), amount, 1, None, lambda step, share: None))
         for target in (split_target, whole)
@@ -105,18 +103,17 @@ def test_deleted_caches_are_deleted_on_all_ranks() -> None:
         del cache
         gc.collect()
     model(mx.array([[1]]), cache=make_prompt_cache(model))
-    group._carry_out()
-    assert len(group.follower._caches) == len(group.follower._texts) == 1
+    group.carry_out()
+    assert len(group.follower.caches) == len(group.follower.texts) == 1
 
 
 def spoil_text(group: OneProcess) -> None:
-    for text in group.follower._texts.values():
+    for text in group.follower.texts.values():
         text[0] += 1
 
 
 def spoil_logits(group: OneProcess) -> None:
-    assert group.follower._loaded is not None
-    group.follower._loaded = SimpleNamespace(model=tiny_llama(5), name="tiny")  # type: ignore[assignment]
+    group.follower.loaded = SimpleNamespace(model=tiny_llama(5), name="tiny")  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(("spoil", "what"), [(spoil_text, "another text"), (spoil_logits, "other logits")])

@@ -81,7 +81,7 @@ def known_to_transformers() -> list[str]:
 def old_form(name: str) -> dict[str, Any]:
     """A config.json with every setting of mlx-lm's class, in the form of transformers 4."""
     config = families.config_of(name)
-    inner = families._text_arguments(name)
+    inner = families.text_arguments(name)
     part: dict[str, Any] = config.get("text_config", config)
     arguments = inner if "text_config" in config else importlib.import_module(f"mlx_lm.models.{name}").ModelArgs
     part |= OLD.get(name, {})

@@ -12,8 +12,9 @@ from engine.files.library import download_destination
 from engine.files.memory import MemoryNeed
 from engine.models import loading as hub
 from engine.models.loading import load
-from engine.serving.model_slots import ModelSlots
+from engine.serving.model_slots import ModelRefused, ModelSlots
 from engine.values.errors import DraftlightError, NotEnoughMemory
+from engine.values.events import LoadFailed
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend
 from tests.engine.hub_server import Hub, hub_on_the_loopback
@@ -94,16 +95,23 @@ def test_a_repository_without_a_model_for_mlx_lm_says_so_before_anything_is_down
 
 @pytest.mark.parametrize(("anyway", "total"), [(set(), 101), ({"huge"}, 101), (set(), 90)])
 def test_loaded_models_stay_while_a_download_is_refused(anyway: set[str], total: int) -> None:
-    backend = FakeBackend()
-    backend.memory, backend.sizes = 100, {"small": 30, "huge": total}
+    class BrokenNetwork(FakeBackend):
+        """Asks for the memory of a large model before its download, which then fails."""
+
+        def load(self, name: str, progress: Any, make_room: Any = None) -> Any:
+            if name == "huge":
+                make_room(MemoryNeed("huge", total, 0, total, False, is_ahead=True))
+                raise DraftlightError("The network is gone.")
+            return super().load(name, progress, make_room)
+
+    backend = BrokenNetwork()
+    backend.memory, backend.sizes = 100, {"small": 30}
     slots = ModelSlots(backend, lambda event: None, lambda: None, anyway)
     slots.target("small")
-    need = MemoryNeed("huge", total, 0, total, False, is_ahead=True)
-    if total > 100 and not anyway:
-        with pytest.raises(NotEnoughMemory):
-            slots._room_for_target("huge", need)
-    else:
-        slots._room_for_target("huge", need)
+    with pytest.raises(ModelRefused) as refused:
+        slots.target("huge")
+    assert isinstance(refused.value.event, LoadFailed)
+    assert refused.value.event.may_force == (total > 100 and not anyway), "refused for its size, or tried"
     before = len(backend.loads)
     slots.target("small")
     assert len(backend.loads) == before, "the loaded target was given up"
