@@ -49,18 +49,7 @@ def write_description(folder: Path, config: Mapping[str, Any], tokens: bool = Tr
     tokenizer().save((folder / "tokenizer.json").as_posix())
 
 
-def write_tensors(path: Path, made: Mapping[str, np.ndarray], metadata: Mapping[str, str] = PUBLISHED, shards: int = 1) -> None:
-    """Writes one safetensors file, or that many with an index, as large checkpoints are published."""
+def write_tensors(path: Path, made: Mapping[str, np.ndarray], metadata: Mapping[str, str] = PUBLISHED) -> None:
+    """Writes a safetensors file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if shards == 1:
-        save_file(dict(made), path, dict(metadata))
-        return
-    names = sorted(made)
-    weight_map = {}
-    for shard in range(shards):
-        name = f"{path.stem}-{shard + 1:05}-of-{shards:05}.safetensors"
-        part = names[shard * len(names) // shards : (shard + 1) * len(names) // shards]
-        save_file({tensor: made[tensor] for tensor in part}, path.with_name(name), dict(metadata))
-        weight_map |= dict.fromkeys(part, name)
-    index = {"metadata": {"total_size": sum(array.nbytes for array in made.values())}, "weight_map": weight_map}
-    path.with_name(f"{path.name}.index.json").write_text(json.dumps(index))
+    save_file(dict(made), path, dict(metadata))

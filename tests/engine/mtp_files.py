@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.engine import seeded_weights
-from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, VOCABULARY, write_description, write_tensors
+from tests.engine.checkpoint_folders import CONVERTED, VOCABULARY, write_description, write_tensors
 from tests.engine.seeded_weights import Shape
 
 SEED = 46
@@ -594,19 +594,17 @@ def quantised(
     return made
 
 
-def write_published(
-    folder: Path, family: str, shards: int = 1, changes: Mapping[str, np.ndarray | None] = MappingProxyType({})
-) -> Path:
+def write_published(folder: Path, family: str, changes: Mapping[str, np.ndarray | None] = MappingProxyType({})) -> Path:
     """Writes the checkpoint as its authors publish it: the head's tensors among the target's.
 
     Args:
-        shards: number of files. changes: tensors that replace others or are added; None leaves one out.
+        changes: tensors that replace others or are added; None leaves one out.
     """
     made = FAMILIES[family]
     tensors: dict[str, np.ndarray | None] = {**made.target_weights(), **made.head_weights(), **changes}
     write_description(folder, made.config)
     present = {name: array for name, array in tensors.items() if array is not None}
-    write_tensors(folder / "model.safetensors", present, PUBLISHED, shards)
+    write_tensors(folder / "model.safetensors", present)
     return folder
 
 
@@ -615,34 +613,6 @@ def write_promise(folder: Path, family: str) -> Path:
     made = FAMILIES[family]
     write_description(folder, made.config)
     write_tensors(folder / "model.safetensors", made.target_weights())
-    return folder
-
-
-def write_sidecar(
-    folder: Path,
-    family: str,
-    name: str = "mtp.safetensors",
-    converted: bool = False,
-    named_in_config: bool = False,
-    head: Mapping[str, np.ndarray] | None = None,
-    settings: Mapping[str, Any] = MappingProxyType({}),
-) -> Path:
-    """Writes the target, and the head into a file of its own.
-
-    Args:
-        converted: whether the head's norms are stored as their weight and its experts stacked; its names keep their prefix.
-        named_in_config: whether config.json names the file.
-        head: the head's tensors without their prefix; None takes `converted_head`. Only for a converted one.
-        settings: entries added to config.json, for example how the head is quantised.
-    """
-    write_promise(folder, family)
-    added = {"mlx_lm_extra_tensors": {"mtp_file": name}} if named_in_config else {}
-    (folder / "config.json").write_text(json.dumps({**FAMILIES[family].config, **added, **settings}))
-    if converted:
-        bare = converted_head(family) if head is None else head
-        write_tensors(folder / name, {f"{head_prefix(family)}{key}": array for key, array in bare.items()}, CONVERTED)
-    else:
-        write_tensors(folder / name, FAMILIES[family].head_weights())
     return folder
 
 
@@ -679,26 +649,6 @@ def _flat(name: str) -> str:
     if name == "shared_head.norm.weight":
         return "model.shared_head_norm.weight"
     return f"model.mtp_block.{name}" if name.startswith(("self_attn.", "mlp.", "input_", "post_")) else name
-
-
-def write_converted(folder: Path, family: str, head: str = "", converted: bool = True) -> Path:
-    """Writes the checkpoint as mlx-lm converts it, which drops the head.
-
-    Args:
-        head: if given, the prefix under which a Qwen head is put back into the same file, as some repositories do.
-        converted: whether that head's norms are stored as their weight and its experts stacked.
-    """
-    import mlx_lm  # absent where references are made
-    from safetensors.numpy import load_file
-
-    mlx_lm.convert(str(write_promise(folder.with_name(f"{folder.name}-published"), family)), str(folder))
-    if head:
-        bare = {name.removeprefix("mtp."): array for name, array in FAMILIES[family].head_weights().items()}
-        tensors = converted_head(family) if converted else bare
-        made = load_file(folder / "model.safetensors") | {f"{head}{name}": array for name, array in tensors.items()}
-        (folder / "model.safetensors.index.json").unlink()
-        write_tensors(folder / "model.safetensors", made, CONVERTED)
-    return folder
 
 
 def reference(family: str) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
 
 from engine.files.mtp_files import head_words, names_of_heads
 from engine.models import mtp_families
@@ -29,7 +29,7 @@ from tests.engine import gguf_files
 from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, write_description, write_tensors
 from tests.engine.eagle_files import write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
-from tests.engine.mtp_files import FAMILIES, reference, stacked, write_promise, write_published
+from tests.engine.mtp_files import FAMILIES, quantised, reference, stacked, write_drafter, write_promise, write_published
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +45,29 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
     return target
 
 
-def head_of(target: LoadedModel) -> MtpModel:
-    head = load_mtp(target.weights, target)
+def head_of(target: LoadedModel, where: Path | None = None) -> MtpModel:
+    head = load_mtp(where or target.weights, target)
     head.bind(target.model)
     return head
 
 
+def is_like_reference(head: MtpModel, target: LoadedModel, family: str) -> bool:
+    return max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+
+
+def computes_reference(target: LoadedModel, family: str) -> bool:
+    """Whether the target's own logits are right: then mlx-lm has not read the head's tensors as its own."""
+    return all(
+        np.abs(np.array(target.model(mx.array([current["text"][:-1]]))[0, -1]) - current["target"]).max() < TOLERANCE
+        for current in reference(family)["rounds"]
+    )
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_those_of_a_second_implementation(family: str, targets: Callable[[str], LoadedModel]) -> None:
-    """The target's too, so mlx-lm has not read the head's tensors as its own."""
-    target, made = targets(family), reference(family)
-    for current in made["rounds"]:
-        logits = np.array(target.model(mx.array([current["text"][:-1]]))[0, -1])
-        assert np.abs(logits - current["target"]).max() < TOLERANCE
-    assert max(differences(head_of(target), target, made["rounds"])) < TOLERANCE
+    target = targets(family)
+    assert computes_reference(target, family)
+    assert is_like_reference(head_of(target), target, family)
 
 
 # GGUF files
@@ -72,12 +81,10 @@ def write_gguf(path: Path, changes: Mapping[str, np.ndarray | None] = MappingPro
 
 
 def test_a_head_in_a_gguf_file_gives_the_logits_of_a_second_implementation(tmp_path: Path) -> None:
-    target, rounds = loaded(write_gguf(tmp_path / "model.gguf")), reference("glm4_moe")["rounds"]
+    target = loaded(write_gguf(tmp_path / "model.gguf"))
     assert published_heads(target) == [MTP]
-    for current in rounds:
-        logits = np.array(target.model(mx.array([current["text"][:-1]]))[0, -1])
-        assert np.abs(logits - current["target"]).max() < TOLERANCE
-    assert max(differences(head_of(target), target, rounds)) < TOLERANCE
+    assert computes_reference(target, "glm4_moe")
+    assert is_like_reference(head_of(target), target, "glm4_moe")
 
 
 @pytest.mark.parametrize("is_promised", [True, False])
@@ -231,10 +238,10 @@ def arrays_of(family: str) -> dict[str, np.ndarray]:
     return FAMILIES[family].head_weights()
 
 
-def beside(folder: Path, family: str, name: str, arrays: dict[str, np.ndarray], metadata: dict[str, str] = PUBLISHED) -> Path:
-    """A model without a head, and its head in another file beside it."""
-    write_promise(folder, family)
-    write_tensors(folder / name, arrays, metadata)
+def beside(folder: Path, family: str, arrays: Mapping[str, np.ndarray], name: str = "mtp.safetensors", **more: Any) -> Path:
+    """What a model's folder has of its head, in a file beside the weights."""
+    write_description(folder, {**FAMILIES[family].config, **more}, tokens=False)
+    write_tensors(folder / name, arrays)
     return folder
 
 
@@ -258,80 +265,49 @@ def in_layout_of_mlx(family: str) -> dict[str, np.ndarray]:
         "heads/other.safetensors",
     ],
 )
-def test_a_head_is_found_beside_its_model(name: str, tmp_path: Path) -> None:
-    folder = beside(tmp_path, "qwen3_5", name, arrays_of("qwen3_5"))
-    if name.startswith("heads"):
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(config | {"mlx_lm_extra_tensors": {"mtp_file": name}}))
-    target = loaded(folder)
-    assert max(differences(head_of(target), target, reference("qwen3_5")["rounds"])) < TOLERANCE
+def test_a_head_is_found_beside_its_model(name: str, targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
+    stated = {"mlx_lm_extra_tensors": {"mtp_file": name}} if name.startswith("heads") else {}
+    folder = beside(tmp_path, "qwen3_5", arrays_of("qwen3_5"), name, **stated)
+    assert is_like_reference(head_of(targets("qwen3_5"), folder), targets("qwen3_5"), "qwen3_5")
 
 
 @pytest.mark.parametrize(
     ("family", "is_raw"), [("qwen3_5", True), ("qwen3_5_moe", False), ("qwen3_next", True), ("qwen3_next", False)]
 )
-def test_a_converted_model_may_have_a_published_or_a_converted_head(family: str, is_raw: bool, tmp_path: Path) -> None:
+def test_a_converted_model_may_have_a_published_or_a_converted_head(
+    family: str, is_raw: bool, targets: Callable[[str], LoadedModel], tmp_path: Path
+) -> None:
     """As MLX writes both: the head among the target's tensors, with norms as their weight, in a file that says mlx."""
-    published = loaded(write_published(tmp_path / "published", family))
-    weights = {name: np.array(array) for name, array in tree_flatten(published.model.parameters())}
+    weights = {name: np.array(array) for name, array in tree_flatten(targets(family).model.parameters())}
     head = arrays_of(family) if is_raw else in_layout_of_mlx(family)
     write_description(tmp_path / "converted", FAMILIES[family].config)
     write_tensors(tmp_path / "converted" / "model.safetensors", weights | head, CONVERTED)
     target = loaded(tmp_path / "converted")
     assert head_of(target).reading.plus_one == (ALL_NORMS if is_raw else frozenset())
-    assert max(differences(head_of(target), target, reference(family)["rounds"])) < TOLERANCE
+    assert is_like_reference(head_of(target), target, family)
 
 
-def test_a_head_may_have_a_folder_of_its_own(tmp_path: Path) -> None:
-    """As mlx-vlm writes it: no prefixes, norms converted, experts stacked."""
-    family = "qwen3_5_moe"
-    arrays = {name.removeprefix("mtp."): array for name, array in in_layout_of_mlx(family).items()}
-    fused = arrays.pop("layers.0.mlp.experts.gate_up_proj")
-    arrays["layers.0.mlp.switch_mlp.gate_proj.weight"], arrays["layers.0.mlp.switch_mlp.up_proj.weight"] = (
-        np.ascontiguousarray(part) for part in np.split(fused, 2, axis=1)
-    )
-    arrays["layers.0.mlp.switch_mlp.down_proj.weight"] = arrays.pop("layers.0.mlp.experts.down_proj")
-    config = {"model_type": "qwen3_5_mtp", "block_size": 3, "text_config": FAMILIES[family].config["text_config"]}
-    write_description(tmp_path / "head", config, tokens=False)
-    write_tensors(tmp_path / "head" / "model.safetensors", arrays, CONVERTED)
-    target = loaded(write_promise(tmp_path / "target", family))
-    head = load_mtp(tmp_path / "head", target)
-    head.bind(target.model)
-    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+@pytest.mark.parametrize("family", ["qwen3_5_moe", "glm4_moe_lite"])
+def test_a_head_may_have_a_folder_of_its_own(family: str, targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
+    """As mlx-vlm writes it: no prefixes, norms converted, experts stacked; GLM's with copies of the target's rows."""
+    folder = write_drafter(tmp_path, family, tokens=False)
+    assert is_like_reference(head_of(targets(family), folder), targets(family), family)
     with pytest.raises(DraftlightError, match="contains only a drafter"):
-        load(str(tmp_path / "head"))
+        load(str(folder))
 
 
-def test_the_folder_of_a_layer_behind_the_models_own_is_read(tmp_path: Path) -> None:
-    """As mlx-vlm writes GLM's: parts outside of `mtp_block`, and copies of the target's embedding and output rows."""
-    family = "glm4_moe_lite"
-    target = loaded(write_published(tmp_path / "target", family))
-    flat = {"eh_proj": "model.eh_proj", "enorm": "model.enorm", "hnorm": "model.hnorm", "embed_tokens": "model.embed_tokens"}
-    flat |= {"shared_head.norm": "model.shared_head_norm", "shared_head.head": "lm_head"}
-    arrays = {}
-    for name, array in arrays_of(family).items():
-        rest = name.split(".", 3)[3]
-        arrays[f"{flat.get(rest.removesuffix('.weight'), '')}.weight" if rest[:-7] in flat else f"model.mtp_block.{rest}"] = array
-    write_description(tmp_path / "head", {"model_type": "glm4_moe_lite_mtp"}, tokens=False)
-    write_tensors(tmp_path / "head" / "model.safetensors", arrays, CONVERTED)
-    head = load_mtp(tmp_path / "head", target)
-    head.bind(target.model)
-    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
-
-
-def test_eight_bit_floating_point_is_expanded_by_its_blocks(tmp_path: Path) -> None:
+def test_eight_bit_floating_point_is_expanded_by_its_blocks(targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
     name = "mtp.layers.0.mlp.up_proj.weight"
     arrays = {key: mx.array(array) for key, array in arrays_of("qwen3_5").items()}
     scale = mx.array([[0.5]])
     narrow = mx.to_fp8(arrays[name] / scale)
     expected = mx.from_fp8(narrow, dtype=mx.float32) * scale
-    write_promise(tmp_path, "qwen3_5")
-    mx.save_safetensors((tmp_path / "mtp.safetensors").as_posix(), arrays | {name: narrow, f"{name}_scale_inv": scale}, PUBLISHED)
-    head = head_of(loaded(tmp_path))
-    assert mx.array_equal(head.layers[0].layer["mlp"].up_proj.weight, expected)
+    folder = beside(tmp_path, "qwen3_5", {})
+    mx.save_safetensors((folder / "mtp.safetensors").as_posix(), arrays | {name: narrow, f"{name}_scale_inv": scale}, PUBLISHED)
+    assert mx.array_equal(head_of(targets("qwen3_5"), folder).layers[0].layer["mlp"].up_proj.weight, expected)
 
 
-def test_speculators_folders_are_read(tmp_path: Path) -> None:
+def test_speculators_folders_are_read(targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
     family = "qwen3_next"
     names = {"mtp.fc.": "input_proj.", "mtp.norm.": "final_layernorm.", "mtp.layers.0.": ""}
     names |= {"mtp.pre_fc_norm_hidden.": "hidden_layernorm.", "mtp.pre_fc_norm_embedding.": "token_layernorm."}
@@ -340,34 +316,25 @@ def test_speculators_folders_are_read(tmp_path: Path) -> None:
         for name, array in arrays_of(family).items()
     }
     config = {"speculators_model_type": "mtp", "transformer_layer_config": dict(FAMILIES[family].config)}
-    write_description(tmp_path / "head", config, tokens=False)
-    write_tensors(tmp_path / "head" / "model.safetensors", arrays)
-    target = loaded(write_promise(tmp_path / "target", family))
-    head = load_mtp(tmp_path / "head", target)
-    head.bind(target.model)
-    assert max(differences(head, target, reference(family)["rounds"])) < TOLERANCE
+    write_description(tmp_path, config, tokens=False)
+    write_tensors(tmp_path / "model.safetensors", arrays)
+    assert is_like_reference(head_of(targets(family), tmp_path), targets(family), family)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_a_quantised_head_computes_what_its_dequantised_weights_do(bits: int, tmp_path: Path) -> None:
+def test_a_quantised_head_computes_what_its_dequantised_weights_do(
+    bits: int, targets: Callable[[str], LoadedModel], tmp_path: Path
+) -> None:
     """Its parameters follow from the shapes: they differ from the target's, and config.json names none."""
-    packed: dict[str, np.ndarray] = {}
-    dense: dict[str, np.ndarray] = {}
-    for name, array in arrays_of("qwen3_5").items():
-        if array.ndim == 1 or "fc" in name:
-            packed[name] = dense[name] = array
-            continue
-        parts = mx.quantize(mx.array(array), group_size=32, bits=bits)
-        dense[name] = np.array(mx.dequantize(*parts, group_size=32, bits=bits))
-        stem = name.removesuffix("weight")
-        packed |= dict(zip((name, f"{stem}scales", f"{stem}biases"), map(np.array, parts), strict=True))
+    packed = quantised(arrays_of("qwen3_5"), bits, plain=("mtp.fc",))
+    dense = {name: array for name, array in packed.items() if not name.endswith((".scales", ".biases"))}
+    for stem in [name.removesuffix("scales") for name in packed if name.endswith(".scales")]:
+        parts = (mx.array(packed[f"{stem}{part}"]) for part in ("weight", "scales", "biases"))
+        dense[f"{stem}weight"] = np.array(mx.dequantize(*parts, group_size=32, bits=bits))
     features = mx.random.normal((5, 64), key=mx.random.key(1))
     logits = []
     for number, arrays in enumerate((packed, dense)):
-        target = loaded(beside(tmp_path / str(number), "qwen3_5", "mtp.safetensors", arrays))
-        head = head_of(target)
-        from mlx_lm.models.cache import KVCache
-
+        head = head_of(targets("qwen3_5"), beside(tmp_path / str(number), "qwen3_5", arrays))
         logits.append(np.array(head.logits(head.advance(features, mx.arange(5), [KVCache()]))))
     assert np.abs(logits[0] - logits[1]).max() < 1e-5
 
@@ -388,46 +355,33 @@ def test_a_head_in_pytorchs_format_says_how_to_convert_it(tmp_path: Path, target
         load_mtp(tmp_path, targets("qwen3_5"))
 
 
-@pytest.mark.parametrize("family", ["qwen3_5_moe"])
-def test_missing_and_surplus_tensors_are_named(family: str, tmp_path: Path) -> None:
-    arrays = arrays_of(family)
-    del arrays["mtp.layers.0.self_attn.k_proj.weight"], arrays["mtp.pre_fc_norm_hidden.weight"]
-    arrays["mtp.layers.0.self_attn.surplus.weight"] = np.zeros((4, 4), np.float32)
-    target = loaded(beside(tmp_path, family, "mtp.safetensors", arrays))
-    with pytest.raises(DraftlightError) as refused:
-        load_mtp(tmp_path, target)
-    for name in ("it lacks", "k_proj.weight", "pre_fc_norm_hidden", "unknown tensors: self_attn.surplus.weight"):
-        assert name in str(refused.value)
-
-
-def test_a_second_layer_is_refused_where_the_family_has_one(tmp_path: Path) -> None:
-    arrays = arrays_of("qwen3_5")
-    arrays |= {name.replace("layers.0", "layers.1"): array for name, array in arrays.items() if "layers.0" in name}
-    target = loaded(beside(tmp_path, "qwen3_5", "mtp.safetensors", arrays))
-    with pytest.raises(DraftlightError, match="an MTP head of 2 layers, and those of this family have at most 1"):
-        load_mtp(tmp_path, target)
-
-
-def test_missing_tensors_of_a_later_layer_are_named(tmp_path: Path) -> None:
-    arrays = {name: array for name, array in arrays_of("step3p5").items() if name != "model.layers.4.self_attn.k_proj.weight"}
-    target = loaded(beside(tmp_path, "step3p5", "mtp.safetensors", arrays))
-    with pytest.raises(DraftlightError, match=r"it lacks self_attn\.k_proj\.weight of layer 2\."):
-        load_mtp(tmp_path, target)
-
-
-def test_a_missing_expert_is_named(tmp_path: Path) -> None:
-    arrays = arrays_of("qwen3_next")
-    del arrays["mtp.layers.0.mlp.experts.2.up_proj.weight"]
-    target = loaded(beside(tmp_path, "qwen3_next", "mtp.safetensors", arrays))
-    with pytest.raises(DraftlightError, match=r"lacks mlp\.experts\.2\.up_proj\.weight"):
-        load_mtp(tmp_path, target)
-
-
-def test_a_head_of_another_width_is_refused(tmp_path: Path) -> None:
-    arrays = arrays_of("qwen3_5") | {"mtp.fc.weight": np.zeros((32, 64), np.float32)}
-    target = loaded(beside(tmp_path, "qwen3_5", "mtp.safetensors", arrays))
-    with pytest.raises(DraftlightError, match=r"fc\.weight .* is \(32, 64\) instead of \(64, 128\)"):
-        load_mtp(tmp_path, target)
+@pytest.mark.parametrize(
+    ("family", "without", "more", "message"),
+    [
+        (
+            "qwen3_5_moe",
+            ("mtp.layers.0.self_attn.k_proj.weight", "mtp.pre_fc_norm_hidden.weight"),
+            {"mtp.layers.0.self_attn.surplus.weight": (4, 4)},
+            r"lacks pre_fc_norm_hidden.*, self_attn\.k_proj\.weight; .*unknown tensors: self_attn\.surplus\.weight",
+        ),
+        ("step3p5", ("model.layers.4.self_attn.k_proj.weight",), {}, r"it lacks self_attn\.k_proj\.weight of layer 2\."),
+        ("qwen3_next", ("mtp.layers.0.mlp.experts.2.up_proj.weight",), {}, r"lacks mlp\.experts\.2\.up_proj\.weight"),
+        ("qwen3_5", (), {"mtp.fc.weight": (32, 64)}, r"fc\.weight .* is \(32, 64\) instead of \(64, 128\)"),
+        ("qwen3_5", (), {"mtp.layers.1.input_layernorm.weight": (64,)}, "an MTP head of 2 layers, and .* at most 1"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(
+    family: str,
+    without: Sequence[str],
+    more: Mapping[str, tuple[int, ...]],
+    message: str,
+    targets: Callable[[str], LoadedModel],
+    tmp_path: Path,
+) -> None:
+    arrays = {name: array for name, array in arrays_of(family).items() if name not in without}
+    arrays |= {name: np.zeros(shape, np.float32) for name, shape in more.items()}
+    with pytest.raises(DraftlightError, match=message):
+        load_mtp(beside(tmp_path, family, arrays), targets(family))
 
 
 @pytest.mark.parametrize(("family", "reason"), [("nemotron_h", "sources disagree"), ("llama", "no MTP heads of this")])
@@ -439,10 +393,19 @@ def test_other_families_are_refused_by_name(family: str, reason: str) -> None:
         load_mtp(Path("/nowhere"), target)
 
 
-def test_an_assistant_is_refused_in_words(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
-    write_description(tmp_path, {"model_type": "gemma4_assistant", "backbone_hidden_size": 64}, tokens=False)
-    assert type_stated(json.loads((tmp_path / "config.json").read_text())) == MTP_FOLDER
-    with pytest.raises(DraftlightError, match="reads its target's keys and values"):
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "gemma4_assistant", "backbone_hidden_size": 64}, "reads its target's keys and values"),
+        ({"model_type": "glm4_moe_lite_mtp"}, r"another architecture \(glm4_moe_lite_mtp\)"),
+    ],
+)
+def test_heads_of_other_kinds_are_refused_in_words(
+    config: dict[str, Any], message: str, targets: Callable[[str], LoadedModel], tmp_path: Path
+) -> None:
+    write_description(tmp_path, config, tokens=False)
+    assert type_stated(config) == MTP_FOLDER
+    with pytest.raises(DraftlightError, match=message):
         load_mtp(tmp_path, targets("qwen3_5"))
 
 
@@ -469,9 +432,3 @@ def test_the_list_of_models_says_what_there_is_of_a_head(tmp_path: Path) -> None
     assert "promises an MTP head" in head_words(write_promise(tmp_path / "promised", "qwen3_5"))
     assert head_words(write_target(tmp_path / "none")) == "It has no MTP head."
     assert "an MTP head (25 tensors)" in head_words(write_gguf(tmp_path / "model.gguf"))
-
-
-def test_a_head_of_another_architecture_is_refused(tmp_path: Path, targets: Callable[[str], LoadedModel]) -> None:
-    write_description(tmp_path, {"model_type": "glm4_moe_lite_mtp"}, tokens=False)
-    with pytest.raises(DraftlightError, match=r"another architecture \(glm4_moe_lite_mtp\)"):
-        load_mtp(tmp_path, targets("qwen3_5"))
