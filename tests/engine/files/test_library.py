@@ -139,7 +139,6 @@ def test_chosen_folder_of_lm_studio_is_searched(place: str, home: Path, monkeypa
 
 
 APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(4000)
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 988097824\n"
 
 
 def test_appledouble_files_are_no_models(home: Path) -> None:
@@ -163,18 +162,6 @@ def test_appledouble_files_are_no_models(home: Path) -> None:
     load(folder.as_posix())
     with pytest.raises(DraftlightError, match=r"._good.gguf only holds what macOS notes about another file\. Choose the file"):
         load((mine / "._good.gguf").as_posix())
-
-
-def test_git_lfs_pointer_is_named_as_such(home: Path) -> None:
-    mine = home / "mine"
-    for name in ("config.json", "model.safetensors"):
-        (tiny_models.write_folder(mine / name[:5]) / name).write_bytes(POINTER)
-    (mine / "file.gguf").write_bytes(POINTER)
-    problems = {model.name: model.problem for model in library.find([mine]) if model.source == str(mine)}
-    assert len(problems) == 3
-    for problem in problems.values():
-        assert "is only Git LFS's pointer to the file. Install Git LFS and run “git lfs pull”" in problem
-        assert ".." not in problem
 
 
 def test_of_a_split_file_the_first_part_is_listed(home: Path) -> None:
@@ -208,13 +195,6 @@ def test_copied_hub_cache_without_refs_is_read(note: str | None, home: Path, mon
     (repository / "snapshots" / "new" / "model.safetensors").unlink()
     if note in (None, "gone", "../../elsewhere"):
         assert load("org/tiny").path.endswith("old"), "the newest that is whole"
-
-
-def test_an_interrupted_download_of_another_program_is_no_model(home: Path) -> None:
-    mine = tiny_models.write_folder(home / "mine" / "half")
-    (mine / "model.safetensors").rename(mine / "model-00001-of-00002.safetensors")
-    (half,) = (model for model in library.find([home / "mine"]) if model.source == str(home / "mine"))
-    assert "1 of 2 weight files is missing" in half.problem
 
 
 def test_unknown_architecture_is_reported_without_mlx(home: Path) -> None:

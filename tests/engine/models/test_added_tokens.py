@@ -122,47 +122,48 @@ class Case:
         if names is not self.config:
             (self.folder / "special_tokens_map.json").write_text(json.dumps(names))
 
-    def text(self, avoided: set[str]) -> str:
-        """A text in which none of these tokens occurs, in whatever case."""
-        while True:
-            parts = self.random.choices([*LETTERS, "  ", " ", "\n", "é", "fed ", *TEXTS], k=self.random.randrange(12))
-            text = "".join(part for part in parts if self.random.random() < 0.8 or part in LETTERS)
-            joins = text[-1:].lower() in tuple("ghf")  # with what the template puts behind it
-            if not joins and not any(token.lower() in text.lower() for token in avoided):
-                return text
+
+def a_text(generator: random.Random, avoided: set[str]) -> str:
+    """A text in which none of these tokens occurs, in whatever case."""
+    while True:
+        parts = generator.choices([*LETTERS, "  ", " ", "\n", "é", "fed ", *TEXTS], k=generator.randrange(12))
+        text = "".join(part for part in parts if generator.random() < 0.8 or part in LETTERS)
+        joins = text[-1:].lower() in tuple("ghf")  # with what the template puts behind it
+        if not joins and not any(token.lower() in text.lower() for token in avoided):
+            return text
 
 
-def cases(tmp_path: Path, kind: str, count: int) -> list[Case]:
-    made = []
-    for seed in range(count):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        made.append(Case(folder, kind, seed))
-    return made
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cases(kind: str, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return [Case(tmp_path_factory.mktemp("case"), kind, seed) for seed in range(25)]
 
 
 def controls(ours: Tokenizer) -> set[str]:
     return {token.text for token in ours.special.values()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_ids_are_those_of_transformers_wherever_added_tokens_are_described(kind: str, tmp_path: Path) -> None:
-    for case in cases(tmp_path, kind, 25):
+def test_ids_are_those_of_transformers_wherever_added_tokens_are_described(cases: list[Case]) -> None:
+    generator = random.Random(1)
+    for case in cases:
         for _ in range(4):
-            turns = [{"role": "user", "content": case.text(controls(case.ours))} for _ in range(2)]
+            turns = _turns([a_text(generator, controls(case.ours)) for _ in range(2)])
             expected = case.theirs.apply_chat_template(turns, return_dict=False)
             assert case.ours.apply_chat_template(turns, False) == expected, (case.folder, turns)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_typed_control_token_stays_text_and_the_templates_own_stay_tokens(kind: str, tmp_path: Path) -> None:
-    typed = 0
-    for case in cases(tmp_path, kind, 25):
+def test_a_typed_control_token_stays_text_and_the_templates_own_stay_tokens(kind: str, cases: list[Case]) -> None:
+    generator, typed = random.Random(2), 0
+    for case in cases:
         flagged = ("single_word", "normalized") if kind == "unigram" else ("single_word",)
         if any(getattr(case.tokens[text], flag) for text in controls(case.ours) for flag in flagged):
             continue  # what stands beside them decides whether they are tokens
         for _ in range(4):
-            contents = [case.text(set()) for _ in range(2)]
+            contents = [a_text(generator, set()) for _ in range(2)]
             neutral = [re.sub("|".join(map(re.escape, controls(case.ours))), _dots, text, flags=re.I) for text in contents]
             typed += contents != neutral
             expected = case.theirs.apply_chat_template(_turns(neutral), return_dict=False)
@@ -194,7 +195,7 @@ def test_text_with_typed_control_tokens_is_encoded_in_one_pass_however_many_ther
     template = "{% for m in messages %}<start_of_turn>{{ m['content'] }}<end_of_turn>{% endfor %}"
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     ours = from_folder(tmp_path, len(pieces))
-    typed = "<div>a < b</div><unused17>\n" * 1000 + "<unused6241>"
+    typed = "<div>a < b</div><unused17>\n" * 200 + "<unused6241>"
     for text in (typed, typed + "<", typed + "<unus"):
         ids = ours.apply_chat_template([Message("user", text)], False)
         assert [each for each in ids if each in ours.special] == [1, 2]

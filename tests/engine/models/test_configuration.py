@@ -21,6 +21,7 @@ from transformers import CONFIG_MAPPING
 from engine.models.configuration import explained, for_mlx_lm, read_configuration, require_rotation
 from engine.models.loading import load
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine import families, tiny_models
 from tests.engine.families import ALTERNATING
 
@@ -147,8 +148,10 @@ def test_what_transformers_5_writes_is_computed_as_the_older_form(name: str, tmp
     assert same_as_old(old, new)
 
 
-@pytest.mark.parametrize("scaling", [YARN, LLAMA3, LINEAR], ids=lambda scaling: str(scaling["type"]))
-@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "gemma3", "deepseek_v3", "pixtral"])
+SCALED = crossed([YARN, LLAMA3, LINEAR], ["llama", "qwen2", "qwen3", "gemma3", "deepseek_v3", "pixtral"], together=1)
+
+
+@pytest.mark.parametrize(("scaling", "name"), SCALED)
 def test_scaled_positions_survive(name: str, scaling: Mapping[str, Any], tmp_path: Path) -> None:
     """Each changes the logits, as the second comparison shows. "pixtral" is here a Mistral inside of `text_config`."""
     old = old_form(name)

@@ -12,7 +12,6 @@ import gguf
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from engine.files.gguf_architectures import ARCHITECTURES
@@ -86,21 +85,10 @@ def test_a_gpu_expands_the_other_types_and_says_so(tmp_path: Path, monkeypatch: 
     assert loaded.model.layers[0].self_attn.q_proj.weight.dtype == mx.float16
 
 
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
-def test_weights_are_those_that_the_gguf_package_dequantises(kind: str, tmp_path: Path) -> None:
+def test_a_file_and_a_folder_of_the_same_weights_are_alike(tmp_path: Path) -> None:
     made = tiny_models.weights()
-    loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", kind, made).as_posix())
-    ours = dict(tree_flatten(loaded.model.parameters()))
-    for name, expected in tiny_models.through(kind, made).items():
-        assert ours[name].dtype == mx.float32
-        np.testing.assert_allclose(np.array(ours[name]), expected, rtol=1e-6, atol=2e-6, err_msg=name)
-
-
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
-def test_logits_equal_those_of_the_same_weights_in_a_folder(kind: str, tmp_path: Path) -> None:
-    made = tiny_models.weights()
-    from_file = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", kind, made).as_posix())
-    from_folder = load(tiny_models.write_folder(tmp_path / "folder", tiny_models.through(kind, made)).as_posix())
+    from_file = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q8_0", made).as_posix())
+    from_folder = load(tiny_models.write_folder(tmp_path / "folder", tiny_models.through("Q8_0", made)).as_posix())
     np.testing.assert_allclose(logits(from_file.model), logits(from_folder.model), atol=2e-4)
     assert from_file.vocabulary == from_folder.vocabulary
     assert from_file.eos_ids == from_folder.eos_ids == {0, 2}
