@@ -12,7 +12,6 @@ in the order of the part's tokens. They are opened as memory maps, one batch at 
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from engine.tools.training import texts
-from engine.tools.training.array_files import UNREADABLE
 from engine.tools.training.reading import LABELS, Read, Reader
 from engine.values.errors import DraftlightError
 
@@ -85,20 +83,16 @@ def cache(reader: Reader, files: Sequence[Path], features: Path, vocabulary: int
         for folder, records in with_feature_files(file, features):
             if not folder.exists():
                 tick(done)  # the first pass may take a long time
-                _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
+                _write(_read(reader, records, tick, done), folder, vocabulary)
             done += sum(len(record.tokens) for record in records)
             tick(done)
 
 
-def _ahead(tick: Tick, before: int, fresh: int) -> None:
-    tick(before + fresh)
-
-
-def _read(reader: Reader, records: Sequence[texts.TextRecord], tick: Tick) -> list[Read]:
-    """Returns the features in the order of the records; records of similar length are read together."""
+def _read(reader: Reader, records: Sequence[texts.TextRecord], tick: Tick, done: int) -> list[Read]:
+    """Returns the features in the order of the records; records of similar length are read together. `done`: tokens of earlier
+    parts."""
     read: dict[int, Read] = {}
     order = sorted(range(len(records)), key=lambda index: len(records[index].tokens))
-    done = 0
     while order:
         group = [order.pop()]
         longest = len(records[group[0]].tokens)
@@ -148,7 +142,7 @@ def _map(folder: Path, name: str) -> np.ndarray:
         if found.ndim != 2:
             raise ValueError(f"{name}.npy is no table")
         return found
-    except UNREADABLE as error:
+    except texts.UNREADABLE as error:
         raise DraftlightError(f"{folder} is damaged ({error}). Remove it and run the command again.") from error
 
 

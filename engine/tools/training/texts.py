@@ -7,8 +7,10 @@ together) and ``temperatures`` float32 (of the answer; -1 if unknown). Files are
 
 from __future__ import annotations
 
+import tokenize
+import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.files.foreign import json_of
+from engine.files import archives
+from engine.files.foreign import json_of, open_file
 from engine.files.whole_file import write_whole
 from engine.models.tokenizer import Tokenizer
-from engine.tools.training import selfplay
-from engine.tools.training.array_files import FLOATS, UNREADABLE, WHOLE, vectors
 from engine.values.errors import DraftlightError
 from engine.values.requests.train import SUFFIXES
 from engine.values.wording import noun
@@ -31,8 +32,14 @@ MIN_TOKENS = 8
 """Minimum tokens of a record; nothing can be learned from shorter ones."""
 GIVEN, WRITTEN = "given", "written"
 """Prefixes of file names: given text, and text that the target wrote. In alphabetical order given text comes first."""
-UNKNOWN_TEMPERATURE = -1.0
-_KINDS = {"tokens": WHOLE, "lengths": WHOLE, "prompts": WHOLE, "groups": WHOLE, "temperatures": FLOATS}
+_OF_HEADERS = (SyntaxError, tokenize.TokenError, TypeError, OverflowError, MemoryError)
+UNREADABLE = (OSError, ValueError, KeyError, *archives.UNREADABLE, *_OF_HEADERS)
+"""Exceptions that NumPy raises for files that are cut off, empty, damaged or from another program: for a missing file or array,
+for damaged archives, and for damaged headers, which it parses as Python and which may request any amount of memory."""
+_WHOLE, _FLOATS = "ui", "f"
+"""Kinds of numbers: integers and floats, by the letters of `numpy.dtype.kind`."""
+_KINDS = {"tokens": _WHOLE, "lengths": _WHOLE, "prompts": _WHOLE, "groups": _WHOLE, "temperatures": _FLOATS}
+_SELF_PLAY_KINDS = {"tokens": _WHOLE, "offsets": _WHOLE, "prompt_lengths": _WHOLE}
 _READ_AT_ONCE = 20_000
 """Characters of a document that are tokenised together."""
 
@@ -44,7 +51,7 @@ class TextRecord:
     tokens: np.ndarray
     prompt_length: int
     group: int
-    temperature: float = UNKNOWN_TEMPERATURE
+    temperature: float = -1.0
 
 
 def group_of(tokens: Sequence[int] | np.ndarray) -> int:
@@ -67,7 +74,7 @@ def save(path: Path, records: Sequence[TextRecord]) -> None:
 def load(path: Path) -> list[TextRecord]:
     """Returns the records of a file. Raises DraftlightError if it is damaged."""
     try:
-        tokens, lengths, prompts, groups, temperatures = vectors(path, _KINDS)
+        tokens, lengths, prompts, groups, temperatures = _vectors(path, _KINDS)
         if not len(lengths) or lengths.min() < 1 or lengths.sum() != len(tokens):
             raise ValueError("its lengths do not match its tokens")
         parts = np.split(tokens, np.cumsum(lengths)[:-1])
@@ -75,6 +82,21 @@ def load(path: Path) -> list[TextRecord]:
         return [TextRecord(*record) for record in described]
     except UNREADABLE as error:
         raise DraftlightError(f"{path} is damaged ({error}). Remove it and run the command again.") from error
+
+
+def _vectors(path: Path, kinds: Mapping[str, str]) -> list[np.ndarray]:
+    """Returns the named arrays of an ``.npz`` file, each with one dimension and its kind of numbers. Raises one of
+    `UNREADABLE`."""
+    with open_file(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is no archive of arrays")
+        file.seek(0)
+        with np.load(file) as arrays:
+            vectors = [np.asarray(arrays[name]) for name in kinds]  # bytes if the member is not an array
+    for (name, kind), array in zip(kinds.items(), vectors, strict=True):
+        if array.ndim != 1 or array.dtype.kind not in kind:
+            raise ValueError(f"{name} is not a row of {'whole numbers' if kind == _WHOLE else 'numbers'}")
+    return vectors
 
 
 def files(folder: Path) -> list[Path]:
@@ -129,13 +151,27 @@ def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
 
 
 def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    """Yields the records of text that the target wrote for itself. The file contains ``tokens`` (integers, all records
+    concatenated), ``offsets`` (record i is ``tokens[offsets[i]:offsets[i + 1]]``) and ``prompt_lengths`` (number of leading
+    tokens of each record that are the prompt, chat template included; the rest is the answer)."""
+    try:
+        tokens, offsets, prompt_lengths = _vectors(path, _SELF_PLAY_KINDS)
+        if len(offsets) != len(prompt_lengths) + 1 or offsets.min() < 0 or offsets.max() > len(tokens):
+            raise ValueError("its offsets do not match its tokens")
+    except UNREADABLE as error:
+        raise DraftlightError(
+            f"{path} is not a file of training text, or it is damaged ({error}). Remove it, or give other text, and run "
+            "the command again."
+        ) from error
     width = len(tokenizer.vocabulary)
-    for record in selfplay.read(path, longest):
-        if record.tokens.min() < 0 or record.tokens.max() >= width:
+    for start, end, prompt_length in zip(offsets[:-1], offsets[1:], prompt_lengths.tolist(), strict=True):
+        record = tokens[start:end][:longest]
+        if not 1 <= prompt_length < len(record):
+            continue
+        if record.min() < 0 or record.max() >= width:
             raise DraftlightError(f"{path} was written by another model: the target has only {width} {noun(width, 'token')}.")
-        prompt = record.tokens[: record.prompt_length]
-        group = group_of(prompt if len(prompt) >= MIN_TOKENS else record.tokens)
-        yield TextRecord(record.tokens.astype(np.uint32), record.prompt_length, group)
+        prompt = record[:prompt_length]
+        yield TextRecord(record.astype(np.uint32), prompt_length, group_of(prompt if prompt_length >= MIN_TOKENS else record))
 
 
 def _document(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:

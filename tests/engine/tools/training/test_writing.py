@@ -1,4 +1,4 @@
-"""Text for a training: what the target is asked, what it writes, and what is made of given files."""
+"""Text for a training: what the target is asked, and what it writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from engine.tools.training import prompts as tasks
 from engine.tools.training import texts, writing
 from engine.tools.training.reading import reader_for
 from engine.tools.training.writing import SelfplayWriter
-from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 LONGEST = 160
@@ -154,90 +153,3 @@ def test_stop_saves_the_state_of_the_batch(target: LoadedModel, tmp_path: Path) 
     first: list[int] = []
     a_writer(target, tmp_path, lambda what, tokens: first.append(tokens)).write(300)
     assert first[0] > 20
-
-
-# Given text
-
-
-def test_given_files_become_records(target: LoadedModel, tmp_path: Path) -> None:
-    tokenizer = target.tokenizer
-    (tmp_path / "a.txt").write_text("hello world, " * 40)
-    (tmp_path / "b.md").write_text("# hello\n\nworld world world world")
-    chat = [{"role": "user", "content": "hello there, hello"}, {"role": "assistant", "content": "world to you too"}]
-    lines = [{"messages": chat}, {"prompt": "hello world?", "answer": "hello, hello, world."}, {"text": "hello world, and more"}]
-    (tmp_path / "c.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
-    ids = np.arange(30, dtype=np.uint16)
-    np.savez(tmp_path / "d.npz", tokens=ids, offsets=[0, 30], prompt_lengths=[10])
-    (tmp_path / "ignored.pdf").write_bytes(b"%PDF")
-    found = texts.find([tmp_path])
-    assert [path.name for path in found] == ["a.txt", "b.md", "c.jsonl", "d.npz"]
-    records = list(texts.read_given(found, tokenizer, 64))
-    pieces = [record for record in records if record.group == records[0].group]
-    assert len(pieces) > 1 and max(len(record.tokens) for record in pieces) == 64
-    assert "".join(tokenizer.decode(record.tokens[1:]) for record in pieces).startswith("hello world, hello world, ")
-    assert all(record.tokens[0] == tokenizer.bos_id and record.prompt_length == 1 for record in pieces)
-    spoken = next(record for record in records if "to you too" in tokenizer.decode(record.tokens))
-    assert tokenizer.decode(spoken.tokens[spoken.prompt_length :]) == "world to you too<|im_end|>"
-    assert tokenizer.decode(spoken.tokens[: spoken.prompt_length]).endswith("<|im_start|>assistant\n")
-    assert records[-1].tokens.tolist() == list(range(30)) and records[-1].prompt_length == 10
-
-
-def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
-    records = [texts.TextRecord(np.arange(length, dtype=np.uint32), 2, 10**9 + length, 0.8) for length in (9, 12)]
-    texts.save(tmp_path / "given-00000.npz", records)
-    for one, other in zip(records, texts.load(tmp_path / "given-00000.npz"), strict=True):
-        np.testing.assert_array_equal(one.tokens, other.tokens)
-        assert (one.prompt_length, one.group) == (other.prompt_length, other.group)
-    whole = (tmp_path / "given-00000.npz").read_bytes()
-    for content in (
-        b"no archive",
-        b"",
-        whole[:-30],
-        whole.replace(b"PK\x01\x02", b"PK\x01\x03"),
-        b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((\n",
-    ):
-        (tmp_path / "given-00000.npz").write_bytes(content)
-        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged .* Remove it and run"):
-            texts.load(tmp_path / "given-00000.npz")
-    sound = {name: np.array([9, 12]) for name in ("lengths", "prompts", "groups")}
-    sound |= {"tokens": np.arange(21), "temperatures": np.ones(2, np.float32)}
-    for name, array in (
-        ("lengths", np.array(21)),
-        ("lengths", np.array([9, 13])),
-        ("tokens", np.array(["a"] * 21)),
-        ("groups", np.array(1)),
-    ):
-        np.savez(tmp_path / "given-00000.npz", **{**sound, name: array})
-        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged \("):
-            texts.load(tmp_path / "given-00000.npz")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("missing.txt", None, "There is no text at"),
-        ("notes.pdf", b"%PDF", "does not end in .txt, .md, .jsonl, .npz"),
-        ("chat.jsonl", b'{"messages": []}', "chat.jsonl, line 1, is not a chat"),
-        ("chat.jsonl", b'{"text": "fine and long enough"}\nnot json', "chat.jsonl, line 2, is not a chat"),
-        ("chat.jsonl", b"[1, 2]", "is not a chat"),
-        ("chat.jsonl", b'{"prompt": "a", "answer": 3}', "is not a chat"),
-        ("latin.txt", b"caf\xe9 " * 20, "Text must be UTF-8"),
-        ("other.npz", b"nothing", "is not a file of training text"),
-    ],
-)
-def test_unreadable_files_are_named(target: LoadedModel, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(DraftlightError, match=said):
-        list(texts.read_given(texts.find([tmp_path / name]), target.tokenizer, 64))
-
-
-def test_text_of_another_vocabulary_is_refused(target: LoadedModel, tmp_path: Path) -> None:
-    np.savez(tmp_path / "d.npz", tokens=np.full(30, 40000, np.uint16), offsets=[0, 30], prompt_lengths=[10])
-    with pytest.raises(DraftlightError, match="written by another model"):
-        list(texts.read_given([tmp_path / "d.npz"], target.tokenizer, 64))
-
-
-def test_an_empty_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DraftlightError, match="There is no text in"):
-        texts.find([tmp_path])
