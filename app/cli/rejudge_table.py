@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cli.table import align
-from engine.lens.pieces import visible
+from engine.lens.pieces import quoted
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.rejudge_words import change_words, limits, summary, token_name
 from engine.rounds.codec import plain
@@ -67,8 +67,7 @@ def _cells(change: TokenVerdict, judged: Rejudge, rounds: Sequence[Round]) -> tu
         values: tuple[str, ...] = (token_name(change.drawn, round_, change.spot.at),)
     else:
         values = tuple(_figure(value) for value in (change.p, change.q, change.ratio, change.coin))
-    token = f"“{visible(proposal.text, proposal.bytes)}”"
-    return (str(round_.index + 1), str(change.spot.at + 1), token, *values, change_words(change, judged.rule, round_))
+    return (str(round_.index + 1), str(change.spot.at + 1), quoted(proposal), *values, change_words(change, judged.rule, round_))
 
 
 def _figure(value: float | None) -> str:

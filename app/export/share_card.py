@@ -22,9 +22,8 @@ from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars
 from engine.lens.charts import Material, spec_of
-from engine.lens.code_places import CodeSplitter
 from engine.lens.dividers import Divider
-from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
+from engine.lens.pieces import HIDDEN, CodeSplitter, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
 from engine.lens.tally import Tally
 from engine.rounds.metrics import Summary, stretches, summarise

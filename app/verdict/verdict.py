@@ -13,7 +13,7 @@ from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import ResidualShare, draft_probability, residual_after
 from engine.lens.draws import Draws, Score, draws_at
-from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, visible, visible_candidate, where_proposed
+from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, quoted, visible, visible_candidate, where_proposed
 from engine.lens.token_reasons import Coin, coins_at, decision, headline, limitations, was_copied
 from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
@@ -304,7 +304,7 @@ def _fate(round_: Round, choice: Proposal) -> str:
 def _elsewhere(round_: Round, proposal: Proposal) -> str:
     """Returns that a proposal on another branch has the token of the text."""
     before = round_.proposals[proposal.parent] if proposal.parent is not None and proposal.parent >= 0 else None
-    name = "another token" if before is None else f"“{visible(before.text, before.bytes)}”"
+    name = "another token" if before is None else quoted(before)
     return f"right, but not reached: it followed {name}"
 
 

@@ -28,8 +28,19 @@ from engine.exports.tables import (
     prompt_tokens,
 )
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.code_places import CodeSplitter
-from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces, visible, visible_candidate, where_proposed
+from engine.lens.pieces import (
+    GHOST_STEPS,
+    GHOSTS,
+    CodeSplitter,
+    Ghosts,
+    Piece,
+    Spot,
+    pieces,
+    quoted,
+    visible,
+    visible_candidate,
+    where_proposed,
+)
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, similarity_reason
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
@@ -401,7 +412,7 @@ def details(round: Round, spot: Spot, temperature: float) -> str:
 def _proposal_details(round: Round, index: int, emitted: Emitted | None = None) -> list[str]:
     proposal = round.proposals[index]
     lines = [
-        f"{_quoted(proposal)}  {proposal.status}",
+        f"{quoted(proposal)}  {proposal.status}",
         f"round {round.index + 1}, {where_proposed(round, index)}, {RULE_TITLES[round.rule]}",
     ]
     chances = []
@@ -437,14 +448,10 @@ def _emitted_details(round: Round, token: Emitted, temperature: float) -> list[s
         f"border {token.border:.3g}" if token.border is not None else "",
     ]
     return [
-        f"{_quoted(token)}  {token.origin}",
+        f"{quoted(token)}  {token.origin}",
         f"round {round.index + 1}, {RULE_TITLES[round.rule]}",
         "   ".join(part for part in known if part),
     ]
-
-
-def _quoted(token: Proposal | Emitted) -> str:
-    return f"“{visible(token.text, token.bytes)}”"
 
 
 def _tops(whose: str, top: Sequence[Candidate]) -> str:

@@ -27,63 +27,6 @@ def bin_size(rounds: int, max_bins: int) -> int:
         power *= 10
 
 
-def bin_means(rows: Floats, size: int) -> Floats:
-    """Returns the mean of the known values in each bin, (rounds[, k]) to (bins[, k]); NaN if none is known."""
-    if size == 1 or not len(rows):
-        return rows
-    starts = np.arange(0, len(rows), size)
-    known = np.isfinite(rows)
-    counts = np.add.reduceat(known.astype(float), starts, axis=0)
-    sums = np.add.reduceat(np.where(known, rows, 0.0), starts, axis=0)
-    with np.errstate(invalid="ignore"):
-        result: Floats = sums / counts
-    return result
-
-
-def bin_quantiles(rows: Floats, size: int) -> Floats:
-    """Returns the `SPREAD_QUANTILES` quantiles of the known values in each bin, (rounds,) to (bins, 2); NaN if none is known."""
-    bins = -(-len(rows) // size)
-    padded = np.full(bins * size, np.nan)
-    padded[: len(rows)] = rows
-    ordered = np.sort(padded.reshape(bins, size), axis=1)  # NaN is sorted last
-    last = np.isfinite(ordered).sum(axis=1) - 1
-    result = np.full((bins, 2), np.nan)
-    known = last >= 0
-    for column, quantile in enumerate(SPREAD_QUANTILES):
-        ranks = np.rint(quantile * last[known]).astype(int)
-        result[known, column] = ordered[known, ranks]
-    return result
-
-
-def break_at_dividers(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Floats]:
-    """Inserts NaN at each divider, so that a line is interrupted there.
-
-    x: (bins,); values: (bins,) or (bins, k); dividers: x positions between two rounds, ascending. A bin that contains a divider
-    mixes rounds of both sides; `mask_mixed_bins` must have removed its value.
-    """
-    if not dividers:
-        return x, values
-    insertion_points = np.searchsorted(x, dividers)
-    return np.insert(x, insertion_points, dividers), np.insert(values, insertion_points, np.nan, axis=0)
-
-
-def mask_mixed_bins(values: Floats, first: int, size: int, stretches: list[int]) -> Floats:
-    """Returns a copy of the bins' values, with NaN in bins that contain rounds of two stretches.
-
-    Args:
-        values: (bins,) or (bins, k). first: index of the first round of the first bin.
-        stretches: index of the first round of each stretch.
-    """
-    mixed_bins = [
-        index_ for index in stretches if (index - first) % size and 0 <= (index_ := (index - first) // size) < len(values)
-    ]
-    if not mixed_bins:
-        return values
-    result = values.copy()
-    result[mixed_bins] = np.nan
-    return result
-
-
 def proposals_axis_limit(judged: Floats, proposals: Floats) -> float:
     """Returns the height of the proposals axis: all judged proposals fit, and all drafted ones in 9 of 10 columns.
 
@@ -127,29 +70,56 @@ class RoundSpan:
         return 1 + self.column_start(round_) + (self.each - 1) / 2
 
 
-def column_positions(span: RoundSpan) -> Floats:
-    """Returns the x positions of the columns, (columns,)."""
-    starts = np.arange(span.first, span.last, span.each, dtype=np.float64)
-    return np.asarray(starts + 1 + (span.each - 1) / 2, dtype=np.float64)
-
-
 def columns(rows: Floats, span: RoundSpan) -> tuple[Floats, Floats]:
     """Returns x positions and values of the columns: the rounds themselves, or the mean of the known values in each bin.
 
     rows: (rounds,) or (rounds, k). Returns (columns,) and (columns,) or (columns, k); NaN if unknown.
     """
-    return column_positions(span), bin_means(rows[span.first : span.last], span.each)
+    starts = np.arange(span.first, span.last, span.each, dtype=np.float64)
+    return starts + 1 + (span.each - 1) / 2, _bin_means(rows[span.first : span.last], span.each)
 
 
 def interrupted_columns(rows: Floats, span: RoundSpan, stretches: Sequence[Stretch]) -> tuple[Floats, Floats]:
-    """Returns `columns` for a line with a rolling window or a prediction. The line is interrupted where rule or drafter changed;
-    bins that would mix both sides are NaN."""
+    """Returns `columns` for a line with a rolling window or a prediction. The line is interrupted by NaN where rule or drafter
+    changed; bins that would mix both sides are NaN."""
     x, values = columns(rows, span)
-    firsts = [stretch.first for stretch in stretches if span.first < stretch.first < span.last]
-    values = mask_mixed_bins(values, span.first, span.each, firsts)
-    return break_at_dividers(x, values, [index + 0.5 for index in firsts])
+    firsts = np.array([stretch.first for stretch in stretches if span.first < stretch.first < span.last], dtype=int)
+    if not len(firsts):
+        return x, values
+    bins, inside = np.divmod(firsts - span.first, span.each)
+    values = values.copy()
+    values[bins[inside > 0]] = np.nan
+    places = np.searchsorted(x, firsts + 0.5)
+    return np.insert(x, places, firsts + 0.5), np.insert(values, places, np.nan, axis=0)
 
 
 def column_quantiles(rows: Floats, span: RoundSpan) -> Floats:
-    """Returns the 10 % and 90 % quantiles of each bin, (rounds,) to (columns, 2); (0, 2) if columns are single rounds."""
-    return bin_quantiles(rows[span.first : span.last], span.each) if span.each > 1 else np.empty((0, 2))
+    """Returns the `SPREAD_QUANTILES` quantiles of the known values in each bin, (rounds,) to (columns, 2); NaN if none is known,
+    (0, 2) if columns are single rounds."""
+    if span.each == 1:
+        return np.empty((0, 2))
+    rows = rows[span.first : span.last]
+    bins = -(-len(rows) // span.each)
+    padded = np.full(bins * span.each, np.nan)
+    padded[: len(rows)] = rows
+    ordered = np.sort(padded.reshape(bins, span.each), axis=1)  # NaN is sorted last
+    last = np.isfinite(ordered).sum(axis=1) - 1
+    result = np.full((bins, 2), np.nan)
+    known = last >= 0
+    for column, quantile in enumerate(SPREAD_QUANTILES):
+        ranks = np.rint(quantile * last[known]).astype(int)
+        result[known, column] = ordered[known, ranks]
+    return result
+
+
+def _bin_means(rows: Floats, size: int) -> Floats:
+    """Returns the mean of the known values in each bin, (rounds[, k]) to (bins[, k]); NaN if none is known."""
+    if size == 1 or not len(rows):
+        return rows
+    starts = np.arange(0, len(rows), size)
+    known = np.isfinite(rows)
+    counts = np.add.reduceat(known.astype(float), starts, axis=0)
+    sums = np.add.reduceat(np.where(known, rows, 0.0), starts, axis=0)
+    with np.errstate(invalid="ignore"):
+        result: Floats = sums / counts
+    return result

@@ -71,19 +71,16 @@ def spec_of(kind: ChartKind, material: Material | None) -> ChartSpec:
     """Returns the description of a chart, or of why it is empty."""
     if material is None:
         return ChartSpec(empty=kind.waiting)
-    if words := empty_reason(kind, material.tally, material.never, material.for_export):
+    if words := _empty_reason(kind, material):
         return ChartSpec(empty=words)
     return cast(Callable[[Material], ChartSpec], resolve_name(kind.spec))(material)
 
 
-def empty_reason(kind: ChartKind, tally: Tally | None, no_rounds_reason: str = "", is_complete: bool = False) -> str:
-    """Returns why a chart is empty, or "" if it is not.
-
-    Args:
-        no_rounds_reason: why there will be no rounds. is_complete: no further rounds will come, so one is enough.
-    """
-    if tally is None or tally.rounds < (1 if is_complete else kind.min_rounds):
-        return no_rounds_reason or kind.waiting
+def _empty_reason(kind: ChartKind, material: Material) -> str:
+    """Returns why a chart is empty, or "" if it is not. In an export no further rounds will come, so one is enough."""
+    tally = material.tally
+    if tally.rounds < (1 if material.for_export else kind.min_rounds):
+        return material.never or kind.waiting
     if kind.needs_trees and not tally.summary.by_rank:
         return "No trees were drafted: each position had one proposal."
     return "Nothing was proposed." if kind.needs_proposals and not any(tally.gammas.keys() - {0}) else ""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.lens.shared_wording import change_words, stretch_title
+from engine.lens.shared_wording import stretch_title
 from engine.rounds.metrics import Stretch
-from engine.types import Gamma, Rule
+from engine.types import INVARIANT_RULES, Gamma, Rule
 from engine.values.drafter_kinds import NO_DRAFTER
 
 
@@ -20,18 +20,23 @@ class Divider:
         first: index of the first round under the new settings, above 0.
         rule: the rule in force from there on.
         title: the change in few words: "Rejection", "Rejection, gamma 5", "Gamma 5".
-        label: the change as a label for the position; it also says if the text depends on the drafter from there on.
+        now_depends: whether the text depends on the drafter from there on, for the first time.
     """
 
     first: int
     rule: Rule
     title: str
-    label: str
+    now_depends: bool = False
 
     @property
     def from_here(self) -> str:
         """The change as a short label."""
         return f"{self.title} from here"
+
+    @property
+    def label(self) -> str:
+        """The change as a label that also says if the text depends on the drafter from there on."""
+        return f"{self.from_here}; the text now depends on the drafter" if self.now_depends else self.from_here
 
 
 def dividers(
@@ -51,13 +56,18 @@ def dividers(
             gammas[index] = new_gamma
         gamma = new_gamma
     result = []
-    for number, (previous, stretch) in enumerate(pairwise(stretches), start=1):
+    depended = greedy or any(map(_depends_on_drafter, stretches[:1]))
+    for previous, stretch in pairwise(stretches):
         suffix = f", gamma {gammas.pop(stretch.first)}" if stretch.first in gammas else ""
-        title, label = stretch_title(stretch, previous) + suffix, change_words(stretches, number, greedy, suffix)
-        result.append(Divider(stretch.first, stretch.rule, title, label))
+        now_depends = not depended and _depends_on_drafter(stretch)
+        result.append(Divider(stretch.first, stretch.rule, stretch_title(stretch, previous) + suffix, now_depends))
+        depended = depended or now_depends
     for index, new_gamma in gammas.items():
         current = next((stretch for stretch in reversed(stretches) if stretch.first <= index), None)
         if index and current is not None and current.drafter != NO_DRAFTER and index <= current.first + current.summary.rounds:
-            title = f"Gamma {new_gamma}"
-            result.append(Divider(index, current.rule, title, f"{title} from here"))
+            result.append(Divider(index, current.rule, f"Gamma {new_gamma}"))
     return sorted(result, key=lambda divider: divider.first)
+
+
+def _depends_on_drafter(stretch: Stretch) -> bool:
+    return stretch.drafter != NO_DRAFTER and stretch.rule not in INVARIANT_RULES

@@ -8,12 +8,14 @@ everything after it.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from engine.types import Candidate, Draw, Proposal, Round
+from engine.types import Candidate, Draw, Emitted, Proposal, Round
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """Fate of a token. Given ones begin an answer that branches off another; the chosen one is the first of the branch."""
@@ -202,6 +204,11 @@ def visible(text: str, data: bytes = b"", within_text: bool = False) -> str:
     return "".join(letter if letter.isprintable() else f"‹{ord(letter):02X}›" for letter in text) or "‹nothing›"
 
 
+def quoted(token: Proposal | Emitted) -> str:
+    """Returns a token by itself, everything visible, in quotation marks."""
+    return f"“{visible(token.text, token.bytes)}”"
+
+
 def visible_candidate(candidate: Candidate | Draw) -> str:
     """Returns a candidate token by itself. A round records its text but not its bytes, so the id identifies an incomplete
     character."""
@@ -211,3 +218,47 @@ def visible_candidate(candidate: Candidate | Draw) -> str:
 def without_controls(text: str) -> str:
     """Returns text in which no control character can affect a terminal or a document; line breaks and tabs are unchanged."""
     return text.translate(_CONTROLS)
+
+
+_FENCE = re.compile(r"[ >]*(?P<mark>`{3,}(?=[^`]*$)|~{3,})(?P<rest>.*)$")
+
+
+class CodeSplitter:
+    """Separates text from code, by Markdown fences, while the tokens of an answer arrive in reading order: pictures and reports
+    set code in a fixed-width font.
+
+    Args:
+        text: the whole answer without ghosts. offset: offset in it at which the first token begins.
+    """
+
+    def __init__(self, text: str, offset: int = 0) -> None:
+        self._edges = [edge for start, end in _fenced(text) for edge in (start, end)]
+        self._offset = offset
+
+    def parts(self, text: str, is_ghost: bool = False) -> list[tuple[str, bool]]:
+        """Returns a token's text in parts, each with whether it is code. A ghost is not part of the answer, and is not
+        divided."""
+        if is_ghost:
+            return [(text, self._is_code(self._offset))]
+        start, self._offset = self._offset, self._offset + len(text)
+        cuts = [start, *(edge for edge in self._edges if start < edge < self._offset), self._offset]
+        return [(text[first - start : last - start], self._is_code(first)) for first, last in pairwise(cuts)]
+
+    def _is_code(self, offset: int) -> bool:
+        return sum(edge <= offset for edge in self._edges) % 2 == 1
+
+
+def _fenced(text: str) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each block, including its fences but not the final line feed. A block without an end extends to the
+    end of the text."""
+    offset, start, mark = 0, -1, ""
+    for line in text.split("\n"):
+        fence = _FENCE.match(line)
+        if fence is not None and start < 0:
+            start, mark = offset, fence["mark"]
+        elif fence is not None and fence["mark"].startswith(mark) and not fence["rest"].strip():
+            yield start, offset + len(line)
+            start = -1
+        offset += len(line) + 1
+    if start >= 0:
+        yield start, max(len(text), start + 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.lens.pieces import visible, visible_candidate
+from engine.lens.pieces import quoted, visible_candidate
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import INVARIANT_RULES, Candidate, Draw, Round, Rule
-from engine.values.wording import amount, listed
+from engine.values.wording import amount, listed, noun
 
 
 def summary(judged: Rejudge) -> list[str]:
@@ -18,7 +18,9 @@ def limits(judged: Rejudge) -> list[str]:
     """Returns what remains unknown, and why."""
     sentences = []
     if judged.trees and judged.counts.rounds:
-        sentences.append(f"{amount(judged.trees, 'round')} with several choices for a position {_are(judged.trees)} left out.")
+        sentences.append(
+            f"{amount(judged.trees, 'round')} with several choices for a position {noun(judged.trees, 'is', 'are')} left out."
+        )
     if judged.counts.changes and _recorded(judged) != _title(judged):
         keeps_text = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
         subject = "the drafts are" if keeps_text else "the text is"
@@ -47,15 +49,11 @@ def token_name(token: int, round_: Round, at: int) -> str:
     """Returns a token in quotation marks if the round has its text at this position, else its id."""
     proposal = round_.proposals[at]
     if token == proposal.id:
-        return f"“{visible(proposal.text, proposal.bytes)}”"
+        return quoted(proposal)
     if proposal.status != "unjudged" and at < len(round_.emitted) and round_.emitted[at].id == token:
-        return f"“{visible(round_.emitted[at].text, round_.emitted[at].bytes)}”"
+        return quoted(round_.emitted[at])
     draws = (proposal.target_draw, proposal.coupled_draw, proposal.independent_draw)
-    candidates: list[Candidate | Draw] = [
-        *proposal.draft_top,
-        *proposal.target_top,
-        *(draw for draw in draws if draw is not None),
-    ]
+    candidates: list[Candidate | Draw] = [*proposal.draft_top, *proposal.target_top, *filter(None, draws)]
     match = next((entry for entry in candidates if entry.id == token), None)
     return f"token {token}" if match is None else f"“{visible_candidate(match)}”"
 
@@ -113,13 +111,9 @@ def _whole_answer(judged: Rejudge) -> list[str]:
         ]
     return [
         f"With the same seed {settings} gives the same text. {amount(len(recut.rounds), 'of its rounds', 'of its rounds')} "
-        f"{'is' if len(recut.rounds) == 1 else 'are'} known exactly, with {recut.covered:,} of {amount(recut.tokens, 'token')}; "
+        f"{noun(len(recut.rounds), 'is', 'are')} known exactly, with {recut.covered:,} of {amount(recut.tokens, 'token')}; "
         "the others depend on drafts that were never made."
     ]
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _is_shorter(judged: Rejudge) -> bool:

@@ -1,5 +1,5 @@
-"""Wording that the window, the terminal and exports share: endings of answers, definitions of figures, token kinds, changes of
-settings."""
+"""Wording that the window, the terminal and exports share: endings of answers, definitions of figures, token kinds,
+stretches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.files import ollama
 from engine.lens.pieces import Kind
 from engine.rounds.metrics import Stretch
-from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
+from engine.types import DecodingOptions, Finish, Rule
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.wording import amount
 
@@ -101,7 +101,7 @@ def latest_words(stretches: Sequence[Stretch]) -> str:
     latest = latest_titles(stretches)
     if not latest:
         return ""
-    words = " | ".join(f"{title} in {_rounds_words(stretch.totals.rounds)}" for title, stretch in latest)
+    words = " | ".join(f"{title} in {amount(stretch.totals.rounds, 'round')}" for title, stretch in latest)
     return f"{words}{f' (the latest two of {len(stretches)})' if len(stretches) > 2 else ''}, of different text"
 
 
@@ -119,26 +119,4 @@ def _stretch_words(stretch: Stretch, named: bool) -> str:
     if named and stretch.drafter != NO_DRAFTER:
         title = f"{title}, {drafter_title(stretch.drafter)}"
     figures = [f"{name} {value:.2f}" for name, value in (("alpha", summary.alpha), ("tau", summary.tau)) if value is not None]
-    return f"{title} in {_rounds_words(summary.rounds)}{': ' if figures else ''}{', '.join(figures)}"
-
-
-def _rounds_words(rounds: int) -> str:
-    return amount(rounds, "round")
-
-
-def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, suffix: str = "") -> str:
-    """Returns the label for the beginning of a stretch: "Rejection from here", and that the text depends on the drafter from
-    there on, if it did not before.
-
-    Args:
-        index: index of the stretch, above 0.
-        greedy: whether the temperature is 0, where no text depends on the drafter.
-        suffix: another change at the same place, appended to the title.
-    """
-    words = f"{stretch_title(stretches[index], stretches[index - 1])}{suffix} from here"
-    depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
-    return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
-
-
-def _depends_on_drafter(stretch: Stretch) -> bool:
-    return stretch.drafter != NO_DRAFTER and stretch.rule not in INVARIANT_RULES
+    return f"{title} in {amount(summary.rounds, 'round')}{': ' if figures else ''}{', '.join(figures)}"

@@ -68,7 +68,6 @@ class Tally:
         accepted: mean accepted tokens of the last `EXPECTED_WINDOW` rounds with proposals; NaN in a round without any.
         expected: the same as match, gumbel and rejection predict it for those rounds; NaN if unknown, as among trees, for which
             there is no closed form.
-        times: seconds from the end of reading the prompt to the end of each round.
         milliseconds: duration of each round.
         phases: index and draft, verify, judge and other milliseconds of each round that was measured in stages.
         speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN if no time had passed.
@@ -83,8 +82,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.statuses, self.expected, self.alphas = Series(3), Series(3), Series(3)
-        self.times, self.milliseconds, self.speeds = Series(), Series(), Series()
-        self.phases, self.taus, self.accepted = Series(5), Series(2), Series()
+        self.milliseconds, self.speeds, self.accepted = Series(), Series(), Series()
+        self.phases, self.taus = Series(5), Series(2)
         self.lengths: Counter[int] = Counter()
         self.staged: Round | None = None
         self.has_trees = False
@@ -92,9 +91,8 @@ class Tally:
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
-        self._recent_lengths: deque[tuple[int, int, bool]] = deque(
-            maxlen=EXPECTED_WINDOW
-        )  # depth, accepted, whether it is a tree
+        # depth, accepted, whether it is a tree
+        self._recent_lengths: deque[tuple[int, int, bool]] = deque(maxlen=EXPECTED_WINDOW)
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
@@ -143,7 +141,6 @@ class Tally:
         self.comparisons.add(round_)
         self.has_trees |= round_.is_tree
         self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
-        self.times.add((round_.started + round_.milliseconds.total) / 1000)
         self.milliseconds.add(round_.milliseconds.total)
         self.speeds.add(_known(self._speed.throughput))
         if gamma:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.lens.outlook_words import explanation
-from engine.lens.pieces import Spot, judged_at, place_of, visible, visible_candidate
+from engine.lens.pieces import Spot, judged_at, place_of, quoted, visible, visible_candidate
 from engine.rounds import near_ties
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
 from engine.values.drafter_kinds import drafter_kind
@@ -50,11 +50,9 @@ def _how(round_: Round, spot: Spot, temperature: float) -> str:
         name, bonus = _emitted_name(round_, place), round_.emitted[spot.at].origin == "bonus"
         end = "The whole path was accepted" if round_.is_tree else "Every proposal was accepted"
         why = f"{end}, so the same pass of the target gave one token more" if bonus else "Nothing was proposed in this round"
-        return (
-            f"{why}: {'its most likely one' if greedy else 'it drew'} {name}."
-            if bonus
-            else f"{why}: {_target_did(greedy)} {name}."
-        )
+        if bonus:
+            return f"{why}: {'its most likely one' if greedy else 'it drew'} {name}."
+        return f"{why}: {_target_did(greedy)} {name}."
     if judged is None:
         return _decision_on_branch(round_, spot, greedy) if round_.is_tree else _decision_on_unjudged(round_)
     choices = round_.choices(place)
@@ -68,13 +66,8 @@ def _how(round_: Round, spot: Spot, temperature: float) -> str:
         most = "The target's most likely token is"
         return f"{proposed}. {most} the same, so it stays." if kept else f"{proposed}. {most} {target}, which takes its place."
     if round_.rule in INVARIANT_RULES:
-        how = (
-            "The target"
-            if copied
-            else "With the same noise the target"
-            if round_.rule == "gumbel"
-            else "With noise of its own the target"
-        )
+        noise = "With the same noise the target" if round_.rule == "gumbel" else "With noise of its own the target"
+        how = "The target" if copied else noise
         if kept:
             return f"{proposed}. {how} drew the same token, so it stays."
         return f"{proposed}. {how} drew {target}, which takes its place."
@@ -176,15 +169,14 @@ def _decision_alone(round_: Round, spot: Spot, greedy: bool) -> str:
     """Returns how a judged proposal was decided, without the other choices of a tree."""
     proposal = round_.proposals[spot.at]
     is_accepted = proposal.status == "accepted"
-    drawn = _name(proposal)
+    drawn = quoted(proposal)
     target = _drawn_by_target(round_, spot)
     if greedy:
-        if is_accepted:
-            return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn}."
-        return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
+        return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn if is_accepted else target}."
     if round_.rule in INVARIANT_RULES:
         if was_copied(round_, proposal):
-            return _without_noise(drawn, target, is_accepted)
+            same = "the same token" if is_accepted else target
+            return f"{drawn} was copied from earlier in the text, not drawn; the target drew {same}."
         how = "with the same noise" if round_.rule == "gumbel" else "independently"
         if is_accepted:
             return f"Drafter and target drew {how}, and both drew {drawn}."
@@ -230,12 +222,6 @@ def was_copied(round_: Round, proposal: Proposal) -> bool:
     return not drafter_kind(round_.drafted_by).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
 
 
-def _without_noise(drawn: str, target: str, is_accepted: bool) -> str:
-    return (
-        f"{drawn} was copied from earlier in the text, not drawn; the target drew {'the same token' if is_accepted else target}."
-    )
-
-
 MAX_NAMED = 24
 """Maximum number of unjudged proposals that are named in a sentence."""
 
@@ -252,7 +238,7 @@ def _decision_among(round_: Round, proposal: Proposal, choices: Sequence[Proposa
     if _compares_draws(round_, greedy):
         what = "target's argmax is" if greedy else "target drew"
         if stands:
-            return f"The {what} {_name(proposal)}, choice {proposal.rank + 1} of {many} for this position."
+            return f"The {what} {quoted(proposal)}, choice {proposal.rank + 1} of {many} for this position."
         return f"The {what} {target}, which is none of the {many} choices for this position: {_names(choices)}."
     if not stands:
         return f"None of the {many} choices for this position was accepted, tried in this order: {_tried(choices)}."
@@ -274,11 +260,11 @@ def _tried(choices: Sequence[Proposal]) -> str:
     said = []
     for choice in choices:
         if choice.coin is None or choice.acceptance is None:
-            said.append(_name(choice))
+            said.append(quoted(choice))
             continue
         coin, chance = _distinguishable(choice.coin, choice.acceptance)
         relation = "below" if choice.status == "accepted" else "not below"
-        said.append(f"{_name(choice)} (u = {coin}, {relation} its chance {chance})")
+        said.append(f"{quoted(choice)} (u = {coin}, {relation} its chance {chance})")
     return ", then ".join(said)
 
 
@@ -287,13 +273,13 @@ def _decision_on_branch(round_: Round, spot: Spot, greedy: bool) -> str:
     proposal, place = round_.proposals[spot.at], place_of(round_, spot)
     if place > round_.accepted or proposal.parent != place - 1:
         parent = -1 if proposal.parent is None else proposal.parent
-        behind = f"{_name(round_.proposals[parent])}, which was not accepted" if parent >= 0 else "a branch that was left"
+        behind = f"{quoted(round_.proposals[parent])}, which was not accepted" if parent >= 0 else "a branch that was left"
         return f"It followed {behind}, so it was never judged."
     chosen = next((each for each in round_.choices(place) if each.status != "unjudged"), None)
     if chosen is None:
         return "Nothing was judged at its position."
     fate = chosen.status
-    beside = f"Another choice for the same position as {_name(chosen)}, which was {fate}"
+    beside = f"Another choice for the same position as {quoted(chosen)}, which was {fate}"
     if _compares_draws(round_, greedy):
         if fate == "accepted":
             return f"{beside} because it is the target's {'argmax' if greedy else 'draw'}."
@@ -313,7 +299,7 @@ def _decision_on_unjudged(round_: Round) -> str:
             "This one came after the first that was not accepted."
         )
     rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
-    behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+    behind = "the rejected proposal" if rejected is None else f"the rejected {quoted(rejected)}"
     return f"It came after {behind}, so it was never judged."
 
 
@@ -323,7 +309,7 @@ def _named_unjudged(round_: Round) -> str:
     if len(unjudged) < 2:
         return ""
     more = f" and {len(unjudged) - MAX_NAMED:,} more" if len(unjudged) > MAX_NAMED else ""
-    named = ", ".join(_name(proposal) for proposal in unjudged[:MAX_NAMED])
+    named = ", ".join(quoted(proposal) for proposal in unjudged[:MAX_NAMED])
     return f" The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
 
 
@@ -347,7 +333,7 @@ def _decision_on_target_token(round_: Round, spot: Spot, greedy: bool) -> str:
             f"Drawn from what {len(choices)} choices for this position left of p, none of which was accepted. They were tried in "
             f"this order: {_tried(choices)}."
         )
-    ghost = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+    ghost = "the rejected proposal" if rejected is None else f"the rejected {quoted(rejected)}"
     if greedy:
         return f"The target's argmax, in place of {ghost}."
     if round_.rule in INVARIANT_RULES:
@@ -412,18 +398,13 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
     proposal = round_.proposals[spot.at]
     drawn = proposal.target_argmax
     if spot.at < len(round_.emitted) and (drawn is None or round_.emitted[spot.at].id == drawn):
-        token = round_.emitted[spot.at]
-        return f"“{visible(token.text, token.bytes)}”"
+        return quoted(round_.emitted[spot.at])
     known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
     return f"“{visible_candidate(known)}”" if known is not None else "a different token" if drawn is None else f"token {drawn}"
 
 
 def _names(choices: Sequence[Proposal]) -> str:
-    return listed([_name(choice) for choice in choices])
-
-
-def _name(proposal: Proposal) -> str:
-    return f"“{visible(proposal.text, proposal.bytes)}”"
+    return listed(list(map(quoted, choices)))
 
 
 def block_weight(round_: Round) -> float | None:

@@ -22,7 +22,7 @@ from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.shown_answer import ShownAnswer
-from engine.lens.bins import bin_quantiles, columns
+from engine.lens.bins import RoundSpan, column_quantiles, columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, axis_with_halves, integer_axis
 from engine.lens.tally import Tally
@@ -93,7 +93,7 @@ def test_x_positions_map_to_rounds_and_back() -> None:
 
 def test_the_spread_of_a_bin_holds_most_of_its_rounds_and_nothing_of_the_others() -> None:
     rows = np.concatenate((np.arange(100, dtype=float), np.full(50, np.nan), [7.0]))
-    low_high = bin_quantiles(rows, 50)
+    low_high = column_quantiles(rows, RoundSpan(0, len(rows), 50, len(rows)))
     assert low_high[0].tolist() == [5.0, 44.0] and low_high[1].tolist() == [55.0, 94.0]
     assert np.isnan(low_high[2]).all(), "nothing is known there"
     assert low_high[3].tolist() == [7.0, 7.0]

@@ -12,7 +12,7 @@ from app.charts.data import DEFAULT_ROUNDS, span_of
 from engine.lens.bins import interrupted_columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars, ChartSpec, Whiskers
-from engine.lens.charts import Material, empty_reason, spec_of
+from engine.lens.charts import Material, spec_of
 from engine.lens.tally import Tally
 from engine.types import Expected, Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -75,14 +75,13 @@ def test_times_keep_the_gaps_between_staged_rounds() -> None:
 
 
 def test_charts_say_why_they_are_empty() -> None:
-    plain = Tally.of([make_round(index, [], "a", started=60.0 * index) for index in range(5)])
-    trees = Tally.of([SECOND_CHOICE, TO_A_LEAF])
-    for name in CHARTS:
-        assert empty_reason(CHARTS[name], None) and empty_reason(CHARTS[name], Tally())
-        assert bool(empty_reason(CHARTS[name], Tally.of(LONG))) == (name == "choices") and not empty_reason(CHARTS[name], trees)
-        assert bool(empty_reason(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "choices", "lengths"))
-    assert described("choices", LONG).empty == "No trees were drafted: each position had one proposal."
-    assert described("choices", []).empty == "Acceptance by choice appears after the first tree."
+    plain = [make_round(index, [], "a", started=60.0 * index) for index in range(5)]
+    about_proposals = {"proposals", "alpha", "positions", "choices", "lengths"}
+    for rounds, empty in ((LONG, {"choices"}), ([SECOND_CHOICE, TO_A_LEAF], set()), (plain, about_proposals), ([], set(CHARTS))):
+        assert {name for name in CHARTS if described(name, rounds).empty} == empty
+    for kind in CHARTS.values():
+        assert spec_of(kind, None).empty == described(kind.name, []).empty == kind.waiting
+    assert "No trees" in described("choices", LONG).empty
 
 
 def test_acceptance_by_choice_stacks_this_choice_on_the_earlier_ones() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.lens.shared_wording import change_words, stretch_title
+from engine.lens.dividers import dividers
+from engine.lens.shared_wording import stretch_title
 from engine.lens.tally import Tally
 from engine.rounds.metrics import counts, expected_emitted, stretches, summarise, wilson_interval
 from engine.types import Round, Rule
@@ -114,7 +115,7 @@ def test_a_label_names_what_changed_and_says_once_that_the_text_depends_on_the_d
         ("gumbel", "none", [""]),
     ]
     found = stretches(answer(*parts))
-    assert [change_words(found, index) for index in range(1, len(found))] == [
+    assert [divider.label for divider in dividers(found, 4, [])] == [
         "Match from here",
         "Rejection from here; the text now depends on the drafter",
         "N-gram from here",
@@ -122,5 +123,5 @@ def test_a_label_names_what_changed_and_says_once_that_the_text_depends_on_the_d
         "Gumbel from here",
         "No drafter from here",
     ]
-    assert change_words(found, 2, greedy=True) == "Rejection from here"
+    assert dividers(found, 4, [], greedy=True)[1].label == "Rejection from here"
     assert stretch_title(found[0]) == "Gumbel"

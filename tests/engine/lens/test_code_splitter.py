@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.lens.code_places import CodeSplitter
+from engine.lens.pieces import CodeSplitter
 
 TEXTS = [
     "Before\n\n```python\ndef f():\n    return 1\n```\nAfter",
