@@ -47,7 +47,6 @@ def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> 
 
     Returns:
         For each step s (batch, rows, hidden). Row t is the chain from position t; its logits predict the token at t + 2 + s.
-        For each step s (batch, rows, hidden): row t is the chain from position t, whose logits are of the token at t + 2 + s.
     """
     batch, rows, _ = fused.shape
     config = head.config
@@ -211,24 +210,26 @@ class DrafterTraining:
     """A training in progress; the subclasses `HeadTraining` and `BlockTraining` define what is learned.
 
     Args:
-        model: float32; trained in place. ids: (columns,) target ids of its logits.
+        model: float32; trained in place. embedding: the target's, ids to vectors.
         train, held_out: see `split`. positions: number of draft positions that are measured.
-        lessons: creates the lessons, from the number of tokens that all records begin with.
+
+    Attributes:
+        ids: (columns,) target ids of the model's logits.
     """
 
     def __init__(
         self,
         plan: Plan,
-        model: nn.Module,
-        ids: np.ndarray,
+        model: HeadModel | BlockModel,
+        embedding: Any,
         train: Sequence[Example],
         held_out: Sequence[Example],
         positions: int,
-        lessons: Callable[[int], Lessons],
     ) -> None:
         self.plan, self.model, self.progress = plan, model, TrainingProgress()
-        self.ids, self._positions = ids, positions
-        self.lessons = lessons(common_opening([*train, *held_out]) if len(train) > 1 else 0)
+        self.ids, self._positions = np.array(model.target_ids), positions
+        opening = common_opening([*train, *held_out]) if len(train) > 1 else 0
+        self.lessons = Lessons(model.config, self.ids, embedding, plan.copied, max(0, opening - 2))
         self.train = self.lessons.long_enough(train, plan.steps_back)
         held_out = self.lessons.long_enough(held_out, positions)
         self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MAX_HELD_OUT]
@@ -416,24 +417,13 @@ def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, para
 
 
 class HeadTraining(DrafterTraining):
-    """Training of a head.
-
-    Args:
-        head: float32; trained in place. embedding: the target's, ids to vectors.
-        train, held_out: see `split`.
-    """
+    """Training of a head. Arguments as in `DrafterTraining`."""
 
     def __init__(
         self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
     ) -> None:
         self.head = head
-        ids = np.array(head.target_ids)
-
-        def lessons(prefix: int) -> Lessons:
-            """Returns the lessons of a head: the chain from position t predicts the token at t + 2."""
-            return Lessons(head.config, ids, embedding, plan.copied, max(0, prefix - 2))
-
-        super().__init__(plan, head, ids, train, held_out, POSITIONS, lessons)
+        super().__init__(plan, head, embedding, train, held_out, POSITIONS)
 
     def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
         return self.lessons.prepare(batch, self.plan.steps_back)
@@ -481,24 +471,13 @@ def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, pa
 
 
 class BlockTraining(DrafterTraining):
-    """Training of a block drafter in Draftlight's own packaging.
-
-    Args:
-        model: float32, bound to its target; trained in place. embedding: the target's, ids to vectors.
-    """
+    """Training of a block drafter in Draftlight's own packaging, bound to its target. Arguments as in `DrafterTraining`."""
 
     def __init__(
         self, plan: Plan, model: BlockModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
     ) -> None:
         self.block, self._slots = model, plan.steps_back
-        ids = np.array(model.target_ids)
-        super().__init__(
-            plan, model, ids, train, held_out, min(self._slots, 4), lambda prefix: self._lessons(ids, embedding, prefix)
-        )
-
-    def _lessons(self, ids: np.ndarray, embedding: Any, prefix: int) -> Lessons:
-        self._first = max(1, prefix - 1)  # the block of an anchor predicts the token after it first
-        return Lessons(self.block.config, ids, embedding, self.plan.copied, self._first - 1)
+        super().__init__(plan, model, embedding, train, held_out, min(self._slots, POSITIONS))
 
     def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
         generator = np.random.default_rng([self.plan.seed, self.progress.step])
@@ -523,8 +502,9 @@ class BlockTraining(DrafterTraining):
         return block_inputs, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
 
     def _anchors(self, example: Example) -> np.ndarray:
-        """Returns every possible anchor position in a record's answer."""
-        return np.arange(max(self._first, example.prompt_length - 1), len(example) - 1)
+        """Returns every possible anchor position in a record's answer. The block of an anchor predicts the token after it
+        first, a position earlier than the chain of a head."""
+        return np.arange(max(self.lessons.first + 1, example.prompt_length - 1), len(example) - 1)
 
     def _block_inputs(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> BlockInputs:
         before = mx.array(np.asarray(read[: anchors[-1]], np.float32))

@@ -30,7 +30,7 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
     The attention heads of a draft head must fill the hidden size exactly. If the target's do not, the draft head gets as many
     heads of the target's size as fit, or of size 64.
     """
-    model: Any = getattr(target.model, "language_model", target.model)
+    model: Any = _text_model(target)
     args = getattr(model, "args", None)
     weight = embedding_of(target.model).weight
     hidden = hidden_size_of(embedding_of(target.model))
@@ -57,6 +57,18 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
     )
 
 
+def _text_model(target: LoadedModel) -> Any:
+    """Returns the part of a target that has its layers: all of it, unless it also reads pictures."""
+    return getattr(target.model, "language_model", target.model)
+
+
+def _newest_tap(config: HeadConfig | BlockConfig) -> mx.array:
+    """Returns (hidden, taps x hidden): a projection that takes almost nothing but the newest tap."""
+    hidden = config.hidden_size
+    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
+    return newest + mx.random.normal(newest.shape) * 0.003
+
+
 def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> np.ndarray:
     """Returns (at most size,) int32 ids in rising order: the most frequent in answers, then in prompts, then the lowest."""
     answers = np.zeros(vocabulary, np.int64)
@@ -73,17 +85,13 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
     mx.random.seed(seed)
     head = HeadModel(config, len(target_ids))
     head.metadata.target_ids = mx.array(target_ids)
-    model: Any = getattr(target.model, "language_model", target.model)
+    model: Any = _text_model(target)
     layer = model.layers[-1]
     attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
-    hidden = config.hidden_size
-
-    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
-    head.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
-    projections = [dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
-    layer_ = [part for part in projections if part is not None]
-    if len(layer_) == 3:
-        joined = mx.concatenate(layer_)
+    head.fc.weight = _newest_tap(config)
+    projections = [part for name in ("q_proj", "k_proj", "v_proj") if (part := dense(getattr(attention, name, None))) is not None]
+    if len(projections) == 3:
+        joined = mx.concatenate(projections)
         copy_where_it_fits(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
     copy_where_it_fits(head.output, dense(getattr(attention, "o_proj", None)))
     gate, up = dense(getattr(mlp, "gate_proj", None)), dense(getattr(mlp, "up_proj", None))
@@ -158,8 +166,8 @@ def head_of_eagle3(eagle: Eagle3Model, target: LoadedModel, folder: Path) -> Hea
         rope_theta=stated.rope_theta,
         rms_norm_eps=stated.rms_norm_eps,
     )
-    projections = [dense(getattr(attention, name)) for name in ("q_proj", "k_proj", "v_proj")]
-    joined = mx.concatenate([part for part in projections if part is not None])
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    joined = mx.concatenate([part for module in projections if (part := dense(module)) is not None])
     of_embedding, of_state = mx.split(joined, 2, axis=1)
     weights = {
         "fc": dense(eagle.fc),
@@ -263,13 +271,12 @@ def fresh_block(
     shapes = {"markov_head.markov_w1.weight": (config.vocab_size, rank), "markov_head.markov_w2.weight": (len(target_ids), rank)}
     block = BlockModel(config, shapes)
     block.metadata.target_ids = mx.array(target_ids)
-    model: Any = getattr(target.model, "language_model", target.model)
-    hidden, count = config.hidden_size, config.num_hidden_layers
-    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
-    block.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
-    for layer, source in zip(block.layers, list(model.layers)[-count:], strict=False):
+    model: Any = _text_model(target)
+    block.fc.weight = _newest_tap(config)
+    sources = list(model.layers)[-config.num_hidden_layers :]
+    for layer, source in zip(block.layers, sources, strict=False):
         _copy_layer(layer, source)
-    copy_where_it_fits(block.hidden_norm, norm_weight(getattr(list(model.layers)[-count:][0], "input_layernorm", None)))
+    copy_where_it_fits(block.hidden_norm, norm_weight(getattr(sources[0], "input_layernorm", None)))
     copy_where_it_fits(block.norm, norm_weight(getattr(getattr(model, "model", model), "norm", None)))
     block.markov_head.markov_w1.weight = _main_directions(target, rank)
     block.markov_head.markov_w2.weight = mx.zeros_like(block.markov_head.markov_w2.weight)

@@ -94,9 +94,8 @@ def _text(facts: Facts) -> str:
         lines.append(f"- Provided text: {amount(facts.given[0], 'record')}, {amount(facts.given[1], 'token')}, from")
         lines += [f"  - `{name}` (SHA-256 {digest})" for name, digest in facts.sources]
     lines += [
-        f"- Trained on {amount(facts.trained[0], 'record')} with {amount(facts.trained[1], 'token')}. Held out by "
-        "hash of prompt or document: "
-        f"{amount(facts.held_out[0], 'record')}, {amount(facts.held_out[1], 'token')}; at most "
+        f"- Trained on {amount(facts.trained[0], 'record')} with {amount(facts.trained[1], 'token')}. Held out by hash of prompt "
+        f"or document: {amount(facts.held_out[0], 'record')}, {amount(facts.held_out[1], 'token')}; at most "
         f"{training.MAX_HELD_OUT} of them are measured.",
         f"- Labels: the target's {LABELS} most likely tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
     ]
@@ -105,6 +104,7 @@ def _text(facts: Facts) -> str:
 
 def _head(facts: Facts) -> str:
     config = facts.config
+    size = config.head_dim if isinstance(config, BlockConfig) else config.head_size
     return "\n".join(
         (
             "## Drafter",
@@ -112,16 +112,11 @@ def _head(facts: Facts) -> str:
             f"- Reads the outputs of the target's layers {', '.join(map(str, config.taps))}, counted from 0.",
             f"- Proposes {facts.columns:,} of {config.vocab_size:,} {noun(config.vocab_size, 'token')}, "
             f"{facts.coverage:.1%} of the held-out answer tokens.",
-            f"- {_layers(config)}: hidden size {config.hidden_size}, {amount(config.num_attention_heads, 'head')} "
-            f"of {_size(config)}, "
+            f"- {_layers(config)}: hidden size {config.hidden_size}, {amount(config.num_attention_heads, 'head')} of {size}, "
             f"{config.num_key_value_heads} for keys and values, feed-forward size {config.intermediate_size}. Stored as float16.",
             f"- Initial weights: {facts.start}.",
         )
     )
-
-
-def _size(config: HeadConfig | BlockConfig) -> int:
-    return config.head_dim if isinstance(config, BlockConfig) else config.head_size
 
 
 def _layers(config: HeadConfig | BlockConfig) -> str:
@@ -135,9 +130,8 @@ def _layers(config: HeadConfig | BlockConfig) -> str:
             "output rows are the head's, and stay; the embedding is the target's"
         )
     return (
-        f"{amount(config.num_hidden_layers, 'layer')} that fill a block of {amount(config.block_size, 'place')} "
-        f"({sees}) in one pass, and a Markov "
-        "head. Output rows and embedding are the target's"
+        f"{amount(config.num_hidden_layers, 'layer')} that fill a block of {amount(config.block_size, 'place')} ({sees}) in one "
+        "pass, and a Markov head. Output rows and embedding are the target's"
     )
 
 
@@ -145,14 +139,12 @@ def _learned(facts: Facts) -> str:
     plan = facts.plan
     if not isinstance(facts.config, BlockConfig):
         return (
-            f"- Chains of {amount(plan.steps_back, 'step')} that read their own features. Each step has "
-            f"{lessons.DECAY:g} times the weight "
-            f"of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}."
+            f"- Chains of {amount(plan.steps_back, 'step')} that read their own features. Each step has {lessons.DECAY:g} times "
+            f"the weight of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}."
         )
     return (
-        f"- Blocks of {amount(plan.steps_back, 'place')} after at most {amount(plan.anchors, 'random token')} of "
-        "each answer and step. The weight of "
-        f"a place falls by e for every {training.LOSS_DECAY_SLOTS:g} before it{_copies(plan)}."
+        f"- Blocks of {amount(plan.steps_back, 'place')} after at most {amount(plan.anchors, 'random token')} of each answer and "
+        f"step. The weight of a place falls by e for every {training.LOSS_DECAY_SLOTS:g} before it{_copies(plan)}."
     )
 
 
@@ -165,9 +157,8 @@ def _training(facts: Facts) -> str:
         (
             "## Training",
             "",
-            f"- {amount(progress.step, 'step')} of at most {plan.batch_tokens:,} {noun(plan.batch_tokens, 'padded token')} in "
-            f"{progress.seconds / 60:.1f} minutes "
-            f"(planned: {planned}). {facts.ended}{chosen}",
+            f"- {amount(progress.step, 'step')} of at most {amount(plan.batch_tokens, 'padded token')} in "
+            f"{progress.seconds / 60:.1f} minutes (planned: {planned}). {facts.ended}{chosen}",
             _learned(facts),
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
@@ -206,8 +197,9 @@ def _measured(facts: Facts) -> str:
         "",
         f"After training, the logits were multiplied by {facts.sharper:g}, the factor with the largest overlap on held-out "
         f"text: {overlap} by position. This does not change agreement.",
+        "",
+        f"{amount(progress.measured[0].positions, 'position')} measured at the first draft position.",
     ]
-    lines += ["", f"{amount(progress.measured[0].positions, 'position')} measured at the first draft position."]
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
 from engine.types import Event, TrainingFinished, TrainingMeasured, TrainingTold
-from engine.values.requests.train import HeldOut, TrainRequest
+from engine.values.requests.train import TrainRequest
 
 
 class TrainTask(LongTask[TrainRequest]):
@@ -19,19 +19,15 @@ class TrainTask(LongTask[TrainRequest]):
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TrainingFinished:
         """Runs the requested stages on the target. Raises Stopped or Closing if it is interrupted."""
-
-        def tell(line: str) -> None:
-            """Emits a line that stays visible."""
-            emit(TrainingTold(self.id, line))
-
-        def measured(held_out: HeldOut) -> None:
-            """Emits a measurement on held-out text."""
-            emit(TrainingMeasured(self.id, held_out))
-
         target = slots.target(self.request.target)
-        return TrainingFinished(
-            self.id, backend.train(target, self.request, tell, functools.partial(self.report, emit), measured)
+        trained = backend.train(
+            target,
+            self.request,
+            lambda line: emit(TrainingTold(self.id, line)),
+            functools.partial(self.report, emit),
+            lambda held_out: emit(TrainingMeasured(self.id, held_out)),
         )
+        return TrainingFinished(self.id, trained)
 
     def cut_off(self) -> TrainingFinished:
         """Returns the end event of a training that was stopped; the same request resumes it."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from engine.drafters.lookup import Lookup
+from engine.models.block_config import BlockConfig
+from engine.models.head_model import HeadConfig
 from engine.tools.training import features
 from engine.tools.training.features import Example
 from engine.values.errors import DraftlightError
@@ -82,43 +84,30 @@ def copied_right(tokens: np.ndarray) -> np.ndarray:
     return right
 
 
-class Shapes(Protocol):
-    """Configuration fields that all drafters have."""
-
-    @property
-    def taps(self) -> tuple[int, ...]:
-        """Target layers that the drafter reads."""
-
-    @property
-    def hidden_size(self) -> int:
-        """Width of a layer's output."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Rows of the target's embedding."""
-
-
 class Lessons:
     """Converts records to training arrays.
 
     Args:
         target_ids: (vocabulary,) of the head. embedding: the target's, ids to vectors.
         copied: weight of tokens that a copy predicts correctly.
-        first: position of each record's first chain; what all records begin with is not learned.
 
     Attributes:
+        first: position of each record's first chain, which predicts the second token after it; what all records begin with is not
+            learned.
         column: by target id, the head's column; -1 if it has none.
     """
 
-    def __init__(self, config: Shapes, target_ids: np.ndarray, embedding: Any, copied: float, first: int) -> None:
-        self._config, self._embedding, self._copied, self._first = config, embedding, copied, first
+    def __init__(
+        self, config: HeadConfig | BlockConfig, target_ids: np.ndarray, embedding: Any, copied: float, first: int
+    ) -> None:
+        self._config, self._embedding, self._copied, self.first = config, embedding, copied, first
         self._copies: dict[tuple[Path, int], np.ndarray] = {}
         self.column = np.full(config.vocab_size, -1, np.int32)
         self.column[target_ids] = np.arange(len(target_ids))
 
     def long_enough(self, examples: Sequence[Example], steps: int) -> list[Example]:
         """Returns the examples that have a position for every step of a chain."""
-        return [one for one in examples if len(one) - 2 - (steps - 1) > self._first]
+        return [one for one in examples if len(one) - 2 - (steps - 1) > self.first]
 
     def prepare(self, batch: Sequence[Example], steps: int) -> tuple[mx.array, mx.array, list[Targets]]:
         """Returns inputs and embeddings as `load` does, and the labels of each chain step, with weights that sum to 1."""
@@ -160,7 +149,7 @@ class Lessons:
         logs."""
         parts: list[tuple[np.ndarray, ...]] = []
         for number, (example, (ids, logs)) in enumerate(zip(batch, labels, strict=True)):
-            start = self._first if prompts else max(self._first, example.prompt_length - 2 - step)
+            start = self.first if prompts else max(self.first, example.prompt_length - 2 - step)
             positions = np.arange(start, len(example) - 2 - step)
             answers = positions + 2 + step >= example.prompt_length
             weights = np.where(answers, 1, PROMPT_WEIGHT).astype(np.float32)

@@ -30,9 +30,6 @@ the; Name; Classify; Rewrite; Translate; Debug; Implement; Generate; Brainstorm
 STARTS = tuple(" ".join(_STARTS.split()).split("; "))
 """Beginnings of user turns."""
 
-SHARES = {"chat": 30, "summarise": 13, "passages": 12, "edit": 14, "code": 14, "arithmetic": 9, "translate": 8}
-"""Share of each kind of prompt, in percent."""
-
 _BLOCK = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _NAME = re.compile(r"\b[a-z_]{1,12}\b")
 _KEYWORDS = re.compile("def|return|for|in|if|else|elif|not|and|or|import|print|range|len|while|is|from|class|self|with|as")
@@ -62,7 +59,6 @@ def turn_prompts(tokenizer: Tokenizer, chosen: Sequence[str]) -> tuple[list[list
 
     Raises:
         DraftlightError: the model has no chat template.
-        DraftlightError: the model has no chat template.
     """
     prompts = []
     ends = set(tokenizer.eos_ids)
@@ -79,9 +75,9 @@ def turn_prompts(tokenizer: Tokenizer, chosen: Sequence[str]) -> tuple[list[list
 
 
 def prompts(rng: random.Random, material: PromptMaterial, count: int) -> list[str]:
-    """Returns user turns of all kinds, in the proportions of `SHARES`, as far as there is material for them."""
-    kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
-    return [_KINDS[kind](rng, material) or _chat(rng, material) for kind in kinds]
+    """Returns user turns of all kinds, in the proportions of `_SHARES`, as far as there is material for them."""
+    kinds = rng.choices(list(_SHARES), list(_SHARES.values()), k=count)
+    return [kind(rng, material) or _chat(rng, material) for kind in kinds]
 
 
 def _chat(rng: random.Random, material: PromptMaterial) -> str:
@@ -198,12 +194,13 @@ def _translate(rng: random.Random, material: PromptMaterial) -> str:
     return rng.choice((f"Put this into {language}: {text}", f"{text}\n\nHow would one say that in {language}?"))
 
 
-_KINDS: dict[str, Callable[[random.Random, PromptMaterial], str]] = {
-    "chat": _chat,
-    "summarise": _summarise,
-    "passages": _passages,
-    "edit": _edit,
-    "code": _code,
-    "arithmetic": _arithmetic,
-    "translate": _translate,
+_SHARES: dict[Callable[[random.Random, PromptMaterial], str], int] = {
+    _chat: 30,
+    _summarise: 13,
+    _passages: 12,
+    _edit: 14,
+    _code: 14,
+    _arithmetic: 9,
+    _translate: 8,
 }
+"""Share of each kind of prompt, in percent."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -39,30 +39,6 @@ class Read:
     logs: np.ndarray
 
 
-class Batch(Protocol):
-    """Answers that are written in parallel."""
-
-    def draw(self, tokens: np.ndarray, uniforms: np.ndarray, temperature: float) -> np.ndarray:
-        """Returns the next token of every row (rows,), from the newest ones and a uniform number each; at temperature 0 the
-        arg-max."""
-
-    def keep(self, rows: np.ndarray) -> None:
-        """Continues with these rows only."""
-
-
-class Reader(Protocol):
-    """Runs a target with its taps."""
-
-    fast: bool
-    """Whether it is the faster CPU implementation."""
-
-    def read(self, texts: Sequence[np.ndarray]) -> list[Read]:
-        """Returns features and labels of texts (length,) each, of similar length."""
-
-    def begin(self, prompts: Sequence[Sequence[int]]) -> Batch:
-        """Starts answers to prompts: reads all but the newest token of each."""
-
-
 def padded(texts: Sequence[np.ndarray] | Sequence[Sequence[int]]) -> np.ndarray:
     """Returns (texts, longest) int32, padded at the end with token 0."""
     tokens = np.zeros((len(texts), max(map(len, texts))), np.int32)
@@ -88,8 +64,6 @@ class CpuLlama:
     long texts. README.md has the figures. The weights are the model's own arrays, not copies. This is used only for training,
     where equality to the last bit is not needed; a test compares it with MLX.
     """
-
-    fast = True
 
     def __init__(self, model: Any, taps: Sequence[int]) -> None:
         args = model.args
@@ -119,7 +93,7 @@ class CpuLlama:
         )
 
     def read(self, texts: Sequence[np.ndarray]) -> list[Read]:
-        """As in `Reader`."""
+        """Returns features and labels of texts (length,) each, of similar length."""
         features, final, _ = self.forward(padded(texts))
         return [self._labelled(features[row, : len(text)], final[row, : len(text)]) for row, text in enumerate(texts)]
 
@@ -134,8 +108,8 @@ class CpuLlama:
         logs -= np.log(logits.sum(axis=-1, keepdims=True))
         return Read(stored(features), ids.astype(np.int32), logs.astype(np.float16))
 
-    def begin(self, prompts: Sequence[Sequence[int]]) -> Batch:
-        """As in `Reader`."""
+    def begin(self, prompts: Sequence[Sequence[int]]) -> _CpuBatch:
+        """Starts answers to prompts: reads all but the newest token of each."""
         return _CpuBatch(self, prompts)
 
     def forward(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -239,7 +213,8 @@ class _CpuBatch:
                 self._values[layer][start : start + len(part), :, : part.shape[1]] = values
 
     def draw(self, tokens: np.ndarray, uniforms: np.ndarray, temperature: float) -> np.ndarray:
-        """As in `Batch`."""
+        """Returns the next token of every row (rows,), from the newest ones and a uniform number each; at temperature 0 the
+        arg-max."""
         if int(self._positions.max()) >= self._keys[0].shape[2]:
             self._keys, self._values = ([_enlarged(cache) for cache in caches] for caches in (self._keys, self._values))
         logits = self._model.step(tokens, self._positions, self._keys, self._values)
@@ -252,7 +227,7 @@ class _CpuBatch:
         return np.minimum(drawn, logits.shape[-1] - 1)
 
     def keep(self, rows: np.ndarray) -> None:
-        """As in `Batch`."""
+        """Continues with these rows only."""
         self._positions = self._positions[rows]
         capacity = -(-(int(self._positions.max()) + 1) // _GROWTH) * _GROWTH
         self._keys, self._values = (
@@ -306,23 +281,8 @@ def default_taps(layers: int) -> tuple[int, ...]:
     return tuple(sorted({min(max(0, layer), layers - 1) for layer in wanted}))
 
 
-def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
-    """Returns the fastest reader that works for the target.
-
-    Raises:
-        DraftlightError: no draft head can work for it.
-    """
-    reason = cache_reason(target.model)
-    if reason is not None:
-        raise DraftlightError(f"A head for {target.name} could not be used: it {reason}")
-    tapped = TargetReader(target.model, taps)
-    return CpuLlama(target.model, taps) if computes_on_host() and CpuLlama.fits(target.model) else tapped
-
-
 class TargetReader:
     """Runs mlx-lm's own model."""
-
-    fast = False
 
     def __init__(self, model: Any, taps: Sequence[int]) -> None:
         self._model = model
@@ -330,7 +290,7 @@ class TargetReader:
         self._width = logits_width(model)
 
     def read(self, texts: Sequence[np.ndarray]) -> list[Read]:
-        """As in `Reader`."""
+        """Returns features and labels of texts (length,) each, of similar length."""
         tokens = padded(texts)
         rows = max(1, _LOGITS // (self._width * tokens.shape[1]))
         return [read for start in range(0, len(texts), rows) for read in self._read(texts[start : start + rows], tokens[start:])]
@@ -354,8 +314,8 @@ class TargetReader:
         mx.eval(ids, logs)
         return np.array(ids.astype(mx.int32)), np.array(logs.astype(mx.float16))
 
-    def begin(self, prompts: Sequence[Sequence[int]]) -> Batch:
-        """As in `Reader`."""
+    def begin(self, prompts: Sequence[Sequence[int]]) -> _TargetBatch:
+        """Starts answers to prompts: reads all but the newest token of each."""
         return _TargetBatch(self._model, prompts)
 
 
@@ -386,7 +346,7 @@ class _TargetBatch:
         mx.eval([layer.state for layer in self._cache])
 
     def draw(self, tokens: np.ndarray, uniforms: np.ndarray, temperature: float) -> np.ndarray:
-        """As in `Batch`."""
+        """Returns the next token of every row (see `_CpuBatch`)."""
         logits = self._model(mx.array(tokens[:, None].astype(np.int32)), cache=self._cache)[:, -1].astype(mx.float32)
         if temperature == 0:
             return np.array(mx.argmax(logits, axis=-1)).astype(np.int64)
@@ -395,6 +355,23 @@ class _TargetBatch:
         return np.array(mx.minimum(drawn, logits.shape[-1] - 1)).astype(np.int64)
 
     def keep(self, rows: np.ndarray) -> None:
-        """As in `Batch`."""
+        """Continues with these rows only."""
         for layer in self._cache:
             layer.filter(mx.array(rows.astype(np.int32)))
+
+
+Reader = TargetReader | CpuLlama
+"""Runs a target with its taps."""
+
+
+def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
+    """Returns the fastest reader that works for the target.
+
+    Raises:
+        DraftlightError: no draft head can work for it.
+    """
+    reason = cache_reason(target.model)
+    if reason is not None:
+        raise DraftlightError(f"A head for {target.name} could not be used: it {reason}")
+    tapped = TargetReader(target.model, taps)
+    return CpuLlama(target.model, taps) if computes_on_host() and CpuLlama.fits(target.model) else tapped

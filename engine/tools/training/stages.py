@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -134,20 +135,20 @@ class _Run:
             The folder if it was written, and the best measurement if the training was loaded.
         """
         wanted = STAGES if self.request.stage is None else (self.request.stage,)
-        reader = reader_for(self.target, self.config.taps) if {"text", "features"} & set(wanted) else None
-        training: DrafterTraining | None = None
-        if reader is not None and "text" in wanted:
-            self._text(reader)
-        if reader is not None and "features" in wanted:
-            self._features(reader)
-        if "train" in wanted or "folder" in wanted:
-            training = self._prepared()
-        if training is not None and "train" in wanted:
+        if {"text", "features"} & set(wanted):
+            reader = reader_for(self.target, self.config.taps)
+            if "text" in wanted:
+                self._text(reader)
+            if "features" in wanted:
+                self._features(reader)
+        if not {"train", "folder"} & set(wanted):
+            return Trained(None, None)
+        training = self._prepared()
+        if "train" in wanted:
             self._train(training)
-        if training is None or "folder" not in wanted:
-            return Trained(None, None if training is None else training.progress.best)
-        self._folder(training)
-        return Trained(self.request.output, training.progress.best)
+        if "folder" in wanted:
+            self._folder(training)
+        return Trained(self.request.output if "folder" in wanted else None, training.progress.best)
 
     # Text
 
@@ -177,14 +178,14 @@ class _Run:
 
     def _read_given_text(self, sources: Sequence[Path]) -> None:
         records = texts.read_given(sources, self.target.tokenizer, self.longest)
-        any_text = False
-        for number, group in enumerate(texts.in_files(records)):
-            any_text = True
+        number = 0
+        while group := list(islice(records, texts.RECORDS)):
             path = self.work.text / f"{texts.GIVEN}-{number:05}.npz"
-            self.report("reading text", 0.0, f"file {number + 1}")
+            number += 1
+            self.report("reading text", 0.0, f"file {number}")
             if not path.exists():
                 texts.save(path, group)
-        if not any_text:
+        if not number:
             raise DraftlightError("The given text is empty, or every piece of it is shorter than a few tokens.")
 
     def _write_text(self, reader: Reader, wanted: int) -> None:

@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +140,6 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
                     yield record
         except (OSError, UnicodeDecodeError) as error:
             raise DraftlightError(f"{source} cannot be read as text ({error}). Text must be UTF-8.") from error
-
-
-def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
-    """Yields the records in groups of `RECORDS`, one group per file."""
-    rest = iter(records)
-    while group := list(islice(rest, RECORDS)):
-        yield group
 
 
 def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
