@@ -8,14 +8,14 @@ from itertools import groupby
 
 import numpy as np
 
-from engine.exports.html_page import Column, bars, chart, facts, figure, page, pairs, table, text
+from engine.exports.html_page import Column, bars, chart, facts, figure, interval, page, pairs, table, text
 from engine.exports.svg import VARIABLES
 from engine.exports.svg_charts import draw
 from engine.lens.chart_spec import Axis, ChartSpec, Level, Line, Panel
 from engine.machine import provenance
-from engine.tools.bench.chooser import Decision, advice, setting_words
+from engine.tools.bench.chooser import Decision, advice, has_several_rules, setting_words
 from engine.tools.bench.report import METHOD, Results
-from engine.tools.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_of_plain, plain_rates
+from engine.tools.bench.statistics import ALL, BenchFigures, grouped, noise_of_plain, plain_rates
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import is_whole
 from engine.values.requests.bench import BenchSetting
@@ -52,9 +52,8 @@ def to_html(results: Results) -> str:
 
 def _body(results: Results, title: str) -> Iterator[str]:
     hardware = provenance.hardware()
-    machine = (
-        f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}"
-    )
+    cores = f"{hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}"
+    machine = f"{hardware['processor'] or hardware['machine']}, {cores}"
     yield f"<header><h1>{text(title)}</h1><p class=dim>{text(machine)}. Benchmark by Draftlight {provenance.version()}, "
     yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p>"
     yield f"<p class=dim>{text(results.conditions())}</p></header>"
@@ -99,7 +98,7 @@ def _forest(decision: Decision) -> Iterator[str]:
     """Yields a row for each contender: its name, its speed-up with the interval, and both drawn on a common scale."""
     seen = [value for entry in decision.contenders for value in entry.by_prompt]
     low, high = min(0.8, min(seen) / 1.08), max(1.25, max(seen) * 1.08)
-    rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
+    rules = has_several_rules(entry.setting for entry in decision.contenders)
 
     def at(value: float) -> str:
         """Returns the position of a speed-up from the left of the track; values beyond the ends are drawn at the ends."""
@@ -109,7 +108,7 @@ def _forest(decision: Decision) -> Iterator[str]:
     yield "<div class=rows>"
     for entry in decision.contenders:
         named = " named" if entry in decision.best else ""
-        spread = "" if entry.interval is None else f" <small>({entry.interval[0]:.2f} to {entry.interval[1]:.2f})</small>"
+        spread = "" if entry.interval is None else f" <small>({interval(entry.interval)})</small>"
         yield f"<span class='name{named}'>{text(setting_words(entry.setting, rules))}</span>"
         yield f"<span class='figure{named}'>{entry.speedup:.2f} ×{spread}</span><span class=track aria-hidden=true>"
         yield f"<span class=plain style='left: {at(1)}'></span>"
@@ -129,23 +128,23 @@ def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
     """Yields charts of the settings over all prompts, of the fastest by category, and of plain speed over time."""
     together = [entry for entry in figures if entry.category == ALL] or list(figures)
     several = len(results.request.temperatures) > 1
-    rules = len({entry.setting.rule for entry in together} - {None}) > 1
-    names = [_row_name(entry.setting, rules, several) for entry in together]
+    rules = has_several_rules(entry.setting for entry in together)
+    named = [(_row_name(entry.setting, rules, several), entry) for entry in together]
     yield "<h2>The settings beside each other</h2><div class=charts>"
     yield bars(
         "Tokens per second",
-        [(name, entry.tokens_per_second, "{:.1f}") for name, entry in zip(names, together, strict=True)],
+        [(name, entry.tokens_per_second, "{:.1f}") for name, entry in named],
         "Over all prompts together. The machine may have been slower at times, so compare the speed-ups rather than these.",
     )
     yield bars(
         "Alpha",
-        [(name, entry.alpha, "{:.2f}") for name, entry in zip(names, together, strict=True) if entry.alpha is not None],
+        [(name, entry.alpha, "{:.2f}") for name, entry in named],
         "Accepted / (accepted + rejected): how good the proposals were. A good drafter may still be slow.",
         maximum=1.0,
     )
     yield bars(
         "Peak memory",
-        [(name, entry.peak_memory, "bytes") for name, entry in zip(names, together, strict=True)],
+        [(name, entry.peak_memory, "bytes") for name, entry in named],
         "Arrays of MLX: target, drafter, caches and intermediate results, without the other drafters that were loaded. Python, "
         "the tokenizer and libraries are not counted.",
     )
@@ -214,10 +213,6 @@ def _drafter(setting: BenchSetting) -> str:
     return text(setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}")
 
 
-def _range(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
-
-
 _COLUMNS: tuple[Column[BenchFigures], ...] = (
     Column("drafter", lambda entry: _drafter(entry.setting), "words"),
     Column("rule", lambda entry: entry.setting.rule or "–", "words"),
@@ -226,9 +221,9 @@ _COLUMNS: tuple[Column[BenchFigures], ...] = (
     Column("tokens/s", lambda entry: figure(entry.tokens_per_second, 1)),
     Column("plain", lambda entry: figure(entry.plain_tokens_per_second, 1)),
     Column("speed-up", lambda entry: figure(entry.speedup)),
-    Column("95%", lambda entry: _range(entry.speedup_interval)),
+    Column("95%", lambda entry: interval(entry.speedup_interval, "")),
     Column("alpha", lambda entry: figure(entry.alpha)),
-    Column("95%", lambda entry: _range(entry.alpha_interval)),
+    Column("95%", lambda entry: interval(entry.alpha_interval, "")),
     Column("tau", lambda entry: figure(entry.tau)),
     Column("first token, s", lambda entry: figure(entry.seconds_to_first_token)),
     Column("repeated", lambda entry: "–" if entry.repetition is None else f"{entry.repetition:.0%}"),
@@ -239,10 +234,8 @@ _COLUMNS: tuple[Column[BenchFigures], ...] = (
 def _notes(results: Results) -> list[str]:
     comparable = [row for row in results.rows if row.same_text is not None]
     same = sum(row.same_text is True for row in comparable)
-    equal = (
-        f"{same} of {amount(len(comparable), 'answer')} that should equal the plain one did; near-ties can make "
-        "the others differ."
-    )
+    answers = amount(len(comparable), "answer")
+    equal = f"{same} of {answers} that should equal the plain one did; near-ties can make the others differ."
     notes = results.setup.notes if results.setup else ()
     return [line for line in (equal if comparable else "", results.memory_of_process(), *notes, *results.messages) if line]
 

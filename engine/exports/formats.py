@@ -38,31 +38,9 @@ class ExportOptions:
     verdict: tuple[str, ...] = ()
 
 
-OTHER_ENDINGS = frozenset(
-    f".{ending}"
-    for ending in (
-        *(
-            "arrow",
-            "bmp",
-            "csv",
-            "doc",
-            "docx",
-            "gif",
-            "gz",
-            "htm",
-            "html",
-            "jpeg",
-            "jpg",
-            "json",
-            "jsonl",
-            "log",
-            "md",
-            "ods",
-            "odt",
-        ),
-        *("parquet", "pdf", "png", "rtf", "svg", "tar", "tex", "tsv", "txt", "webp", "xls", "xlsx", "xml", "yaml", "yml", "zip"),
-    )
-)
+_ENDINGS = """arrow bmp csv doc docx gif gz htm html jpeg jpg json jsonl log md ods odt parquet pdf png rtf svg tar tex tsv txt
+webp xls xlsx xml yaml yml zip"""
+OTHER_ENDINGS = frozenset(f".{ending}" for ending in _ENDINGS.split())
 """File endings that are replaced when another format is chosen. Any other text behind a dot counts as part of the name."""
 
 Make = Callable[[Sequence[Trace], ExportOptions], Mapping[str, str | bytes]]

@@ -70,6 +70,12 @@ def figure(value: float | None, decimals: int = 2) -> str:
     return "–" if value is None else f"{value:,.{decimals}f}"
 
 
+def interval(ends: tuple[float | None, float | None] | None, missing: str = "–") -> str:
+    """Formats an interval, or returns `missing` if it is not known."""
+    low, high = ends or (None, None)
+    return missing if low is None or high is None else f"{low:.2f} to {high:.2f}"
+
+
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
     """Returns a list of labels and values; leaves out empty values and shows hashes as code."""
     shown = ((label, text(readable(value))) for label, value in entries if value not in (None, ""))

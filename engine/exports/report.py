@@ -12,21 +12,12 @@ from itertools import groupby
 from typing import Any
 
 from engine.exports.formats import ExportOptions
-from engine.exports.html_page import Column, chart, facts, figure, page, pairs, readable, table, text
+from engine.exports.html_page import Column, chart, facts, figure, interval, page, pairs, readable, table, text
 from engine.exports.json_file import total
 from engine.exports.svg import VARIABLES
 from engine.exports.svg_charts import picture
 from engine.exports.svg_tree import tree_drawing
-from engine.exports.tables import (
-    Row,
-    about,
-    compared,
-    dividers_of,
-    last_question,
-    names,
-    options_of,
-    prompt_tokens,
-)
+from engine.exports.tables import Row, about, compared, dividers_of, last_question, names, options_of, prompt_tokens
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import (
     GHOST_STEPS,
@@ -138,8 +129,7 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     yield "</div><h3>Rounds</h3>"
     yield from table("Rounds", _ROUNDS, trace.rounds)
     yield "<h3>Provenance</h3>"
-    yield from _provenance(trace)
-    yield "</section>"
+    yield f"{_provenance(trace)}</section>"
 
 
 def _tiles(summary: Summary, first_token: float | None = None, finish: str = "", speeds: Row | None = None) -> str:
@@ -148,22 +138,14 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
     Args:
         speeds: plain run and speed-up of an answer, as from `compared`; None for several answers together.
     """
-    interval = ""
-    if summary.alpha_low is not None and summary.alpha_high is not None:
-        interval = f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
     expected = f"expected {summary.predicted_tau:.2f}" if summary.predicted_tau is not None else ""
     entries = [
         *(() if speeds is None else (("Speed-up", figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
-        (
-            "Throughput",
-            figure(summary.throughput, 1),
-            "tokens/s",
-            FIGURES["throughput"],
-        ),
+        ("Throughput", figure(summary.throughput, 1), "tokens/s", FIGURES["throughput"]),
         (
             "Acceptance rate (alpha)",
             figure(summary.alpha),
-            interval,
+            interval((summary.alpha_low, summary.alpha_high), ""),
             f"{FIGURES['alpha']} Here {summary.accepted:,} of {summary.accepted + summary.rejected:,}, with {summary.unjudged:,} "
             "unjudged. The range is Wilson's 95% interval.",
         ),
@@ -202,10 +184,6 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
     return f"<dl class=tiles>{''.join(tiles)}</dl>"
 
 
-def _interval(summary: Summary) -> str:
-    return "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
-
-
 _STRETCHES: tuple[Column[Stretch], ...] = (
     Column("rounds", lambda stretch: f"{stretch.first + 1:,} to {stretch.first + stretch.summary.rounds:,}"),
     Column("rule", lambda stretch: RULE_TITLES[stretch.rule], "words"),
@@ -213,7 +191,7 @@ _STRETCHES: tuple[Column[Stretch], ...] = (
     Column("tokens", lambda stretch: f"{stretch.summary.emitted:,}"),
     Column("tokens/s", lambda stretch: figure(stretch.summary.throughput, 1)),
     Column("alpha", lambda stretch: figure(stretch.summary.alpha)),
-    Column("95% interval", lambda stretch: _interval(stretch.summary)),
+    Column("95% interval", lambda stretch: interval((stretch.summary.alpha_low, stretch.summary.alpha_high))),
     Column("tau", lambda stretch: figure(stretch.summary.tau)),
     Column("expected tau", lambda stretch: figure(stretch.summary.predicted_tau)),
     Column("draft yield", lambda stretch: figure(stretch.summary.draft_yield)),
@@ -227,7 +205,7 @@ _RANKS: tuple[Column[RankCounts], ...] = (
     Column("accepted", lambda found: f"{found.accepted:,}"),
     Column("up to this choice", lambda found: f"{found.covered:,}"),
     Column("coverage", lambda found: figure(found.coverage)),
-    Column("95% interval", lambda found: "–" if found.interval is None else "{:.2f} to {:.2f}".format(*found.interval)),
+    Column("95% interval", lambda found: interval(found.interval)),
 )
 
 
@@ -288,8 +266,8 @@ def _given(trace: Trace) -> str:
 
 def _spans(trace: Trace) -> Iterator[str]:
     """Yields the answer token by token. Unjudged tokens of a round are folded into one sign, which opens by click or Tab."""
-    prompt = trace.part("options").get("temperature")
-    temperature = float(prompt) if isinstance(prompt, (int, float)) else math.nan
+    recorded = trace.part("options").get("temperature")
+    temperature = float(recorded) if isinstance(recorded, (int, float)) else math.nan
     dividers = deque(dividers_of(trace))
     text_of_answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
     splitter = CodeSplitter(trace.given_text + text_of_answer, len(trace.given_text))
@@ -352,17 +330,20 @@ def _shares(proposal: Proposal) -> str:
     return " ".join(f"{name} {value:.2f}" for name, value in known if value is not None)
 
 
-def _provenance(trace: Trace) -> Iterator[str]:
+def _provenance(trace: Trace) -> str:
     header, summary = trace.header, trace.summary or {}
     target, drafter = trace.part("target"), trace.part("drafter")
-    options = {name: value for name, value in trace.part("options").items() if name not in _unused(trace)}
+    recorded = trace.part("options")
+    # The seed has an entry of its own; options of trees are listed only where a number was asked for.
+    unused = ("seed",) if is_whole(recorded.get("budget")) else ("seed", "budget", "width")
+    options = {name: value for name, value in recorded.items() if name not in unused}
     entries: list[tuple[str, Any]] = [
         ("created", header.get("created")),
         ("target", target.get("name")),
         ("target SHA-256", target.get("sha256")),
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
-        ("seed", header.get("seed", trace.part("options").get("seed"))),
+        ("seed", header.get("seed", recorded.get("seed"))),
         ("options", ", ".join(f"{key.replace('_', ' ')} {readable(value)}" for key, value in options.items())),
         ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
         ("machine", pairs(trace.part("hardware"))),
@@ -373,13 +354,7 @@ def _provenance(trace: Trace) -> Iterator[str]:
         ("trace", trace.path.name),
         ("trace SHA-256", _hash(trace)),
     ]
-    yield facts(entries)
-
-
-def _unused(trace: Trace) -> tuple[str, ...]:
-    """Returns the options that are not listed: the seed, which has an entry of its own, and those of trees unless a number was
-    asked for."""
-    return ("seed",) if is_whole(trace.part("options").get("budget")) else ("seed", "budget", "width")
+    return facts(entries)
 
 
 def _change(change: dict[str, Any]) -> str:

@@ -110,23 +110,15 @@ def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
     width = min(2 * mark.half_width, mark.max_width / across)
     cells = mark.cells and up >= MIN_CELL_HEIGHT
     for index, x in enumerate(mark.x.tolist()):
-        bar = Bars(
-            mark.x[index : index + 1], mark.values[index : index + 1], mark.parts, mark.half_width, max_height=mark.max_height
-        )
+        one = slice(index, index + 1)
+        bar = Bars(mark.x[one], mark.values[one], mark.parts, mark.half_width, max_height=mark.max_height)
         title = mark.titles[index] if mark.titles else spec.readout(_first_round(x, spec.span))
         drawing.begin_group(title[:1].upper() + title[1:])
         for part, boxes in zip(mark.parts, bar.boxes(width, cells, 2 / up if cells else 0.0), strict=True):
             for left, low, wide, height in boxes:
                 high = frame.up(low + height)
-                _box(
-                    drawing,
-                    frame.across(left),
-                    high,
-                    wide * across,
-                    frame.up(low) - high,
-                    part.fill,
-                    getattr(drawing.palette, part.role),
-                )
+                colour = getattr(drawing.palette, part.role)
+                _box(drawing, frame.across(left), high, wide * across, frame.up(low) - high, part.fill, colour)
         drawing.end_group()
 
 

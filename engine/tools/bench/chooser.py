@@ -8,14 +8,14 @@ called in at most 5% of benchmarks. Otherwise all settings that the fastest one 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from engine.lens.shared_wording import drafter_title
-from engine.tools.bench.statistics import COVERAGE, MIN_PROMPTS, Floats, Interval, mean_interval, whole_blocks
+from engine.tools.bench.statistics import MIN_PROMPTS, Floats, Interval, mean_interval, speedup_interval, whole_blocks
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
 from engine.values.requests.bench import BenchRow, BenchSetting
 from engine.values.wording import listed
@@ -121,11 +121,10 @@ def _decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], temperat
 
 
 def _contender(setting: BenchSetting, logs: Floats, rows: Sequence[BenchRow]) -> Contender:
-    interval = mean_interval(logs, (1 - COVERAGE) / 2)
     return Contender(
         setting,
         math.exp(float(logs.mean())),
-        None if interval is None else (math.exp(interval[0]), math.exp(interval[1])),
+        speedup_interval(logs),
         tuple(math.exp(value) for value in logs),
         max((row.peak_memory for row in rows if row.peak_memory is not None), default=None),
     )
@@ -153,40 +152,39 @@ class Advice:
 
 def advice(decision: Decision, titles: bool = False) -> Advice:
     """Returns the text of a decision. `titles`: name drafters as in the window, not as on the command line."""
-    rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
     if decision.verdict == "too few":
         return Advice(
             "Too little was measured to choose a drafter.",
             (f"At least {MIN_PROMPTS} prompts have to be measured with every setting.",),
         )
-    first = decision.best[0]
-    resolution = _resolution(decision)
+    rules, chosen = has_several_rules(entry.setting for entry in decision.contenders), decision.advised
+
+    def words(entry: Contender) -> str:
+        """Returns a contender's name for a sentence."""
+        return setting_words(entry.setting, rules, titles)
+
+    if chosen is None:
+        headline = "No drafter is faster than plain decoding by more than the noise."
+    elif chosen.setting.is_baseline:
+        headline = "Use no drafter: plain decoding is the fastest here."
+    else:
+        headline = f"Use {words(chosen)}: {_times(chosen)} as fast as plain decoding."
     match decision.verdict:
-        case "winner":
-            headline = f"Use {setting_words(first.setting, rules, titles)}: {_times(first)} as fast as plain decoding."
-            certainty = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
-        case "plain":
-            headline = "Use no drafter: plain decoding is the fastest here."
-            certainty = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
         case "tied":
-            chosen = decision.advised or first
-            headline = f"Use {setting_words(chosen.setting, rules, titles)}: {_times(chosen)} as fast as plain decoding."
-            others = [
-                f"{setting_words(entry.setting, rules, titles)} ({entry.speedup:.2f})"
-                for entry in decision.best
-                if entry != chosen
-            ]
+            others = [f"{words(entry)} ({entry.speedup:.2f})" for entry in decision.best if entry != chosen]
             named = others if len(others) <= MAX_NAMED else [*others[: MAX_NAMED - 1], f"{len(others) - MAX_NAMED + 1} more"]
             certainty = f"Within the noise, others may be as fast or faster: {listed(named)}."
+        case "undecided":
+            fastest = next(entry for entry in decision.best if not entry.setting.is_baseline)
+            certainty = f"The fastest was {words(fastest)}: {_times(fastest)} as fast."
         case _:
-            headline = "No drafter is faster than plain decoding by more than the noise."
-            fastest = next((entry for entry in decision.best if not entry.setting.is_baseline), None)
-            certainty = (
-                ""
-                if fastest is None
-                else f"The fastest was {setting_words(fastest.setting, rules, titles)}: {_times(fastest)} as fast."
-            )
-    return Advice(headline, tuple(words for words in (certainty, resolution) if words))
+            certainty = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
+    return Advice(headline, (certainty, _resolution(decision)))
+
+
+def has_several_rules(settings: Iterable[BenchSetting]) -> bool:
+    """Returns whether names of these settings have to include the rule."""
+    return len({setting.rule for setting in settings} - {None}) > 1
 
 
 def _resolution(decision: Decision) -> str:

@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,7 +180,7 @@ class _Bench:
             self._all_prompts()
         finally:
             gc.unfreeze()
-        self._write_journal(lambda journal: journal.finished())
+        self._write_journal(Journal.finished)
 
     def _begin(self) -> None:
         """Emits what is about to be measured, and what an interrupted benchmark with the same request has already measured."""
@@ -294,7 +295,7 @@ class _Bench:
         used = (setting.drafter, *drafter_kind(setting.drafter).members)
         others = sum(size for name, size in self._memory.items() if name not in used)
         row = row_of(setting, prompt, self._take_order() if order is None else order, answers, plain, reference, others)
-        self._write_journal(lambda journal: journal.measured(row))
+        self._write_journal(partial(Journal.measured, row=row))
         self._emit(BenchMeasured(self._task.id, row))
 
     def _take_order(self) -> int:
@@ -322,7 +323,7 @@ class _Bench:
                 limit = f"{self._target.name} reads at most {amount(self._target.context_length, 'token')}"
                 message = f"{what} is not measured: {limit}."
                 if self._journal is None or message not in self._journal.messages:
-                    self._write_journal(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]
+                    self._write_journal(partial(Journal.skipped, message=message))
                     self._emit(BenchSkipped(self._task.id, message))
                 break
             ids.append(read)

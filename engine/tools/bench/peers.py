@@ -78,7 +78,8 @@ def answer(
     if drafting is None:
         steps = ((token, False) for token, _ in generate_step(newest, target.model, **shared))
     else:
-        drafted = speculative_generate_step(newest, target.model, drafting, num_draft_tokens=_gamma(options), **shared)
+        assert options.gamma != "auto", "mlx-lm drafts a fixed number of tokens"
+        drafted = speculative_generate_step(newest, target.model, drafting, num_draft_tokens=options.gamma, **shared)
         steps = ((token, from_draft) for token, _, from_draft in drafted)
     try:
         for token, from_draft in steps:
@@ -109,12 +110,6 @@ def _penalties(prompt: Sequence[int], options: DecodingOptions) -> list[Callable
     before = mx.array(list(prompt[:-1][-context:]), mx.uint32)
     (penalise,) = make_logits_processors(repetition_penalty=options.repetition_penalty, repetition_context_size=context)
     return [lambda read, logits: penalise(read if len(read) >= context else mx.concatenate([before, read]), logits)]
-
-
-def _gamma(options: DecodingOptions) -> int:
-    if options.gamma == "auto":
-        raise ValueError("mlx-lm drafts a fixed number of tokens; gamma must not be auto")
-    return options.gamma
 
 
 def _as_mlx_lm_expects(draft: LoadedModel, target: LoadedModel) -> Any:

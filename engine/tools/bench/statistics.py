@@ -124,7 +124,6 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
     accepted = _sums(prompts, "accepted")
     judged = accepted + _sums(prompts, "rejected")
     tokens, rounds = _sums(prompts, "tokens"), _sums(prompts, "rounds")
-    found = None if setting.is_baseline else mean_interval(known_logs, (1 - COVERAGE) / 2)
     return BenchFigures(
         category=category,
         setting=setting,
@@ -133,7 +132,7 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
         tokens_per_second=_ratio(tokens, _sums(prompts, "seconds")),
         plain_tokens_per_second=_ratio(_sums(prompts, "plain_tokens"), _sums(prompts, "plain_seconds")),
         speedup=math.exp(known_logs.mean()) if len(known_logs) else None,
-        speedup_interval=None if found is None else (math.exp(found[0]), math.exp(found[1])),
+        speedup_interval=None if setting.is_baseline else speedup_interval(known_logs),
         alpha=_ratio(accepted, judged),
         alpha_interval=_interval(accepted, judged),
         tau=_ratio(tokens, rounds),
@@ -152,6 +151,12 @@ def mean_interval(values: Floats, tail: float) -> Interval | None:
         return None
     half_width = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     return float(values.mean()) - half_width, float(values.mean()) + half_width
+
+
+def speedup_interval(logs: Floats) -> Interval | None:
+    """Returns the 95% interval of a speed-up, from its logarithms on each prompt; None for too few prompts."""
+    interval = mean_interval(logs, (1 - COVERAGE) / 2)
+    return None if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
 
 
 def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> tuple[BenchRow, ...]:

@@ -85,11 +85,11 @@ def prove(
             f"{plant} ({DESCRIPTIONS[plant]}) cannot be planted with {name}: it needs a drafter that draws its proposals. "
             "Choose a draft model."
         )
-    steps = _Steps(report)
+    begin = _steps(report)
     settings = []
     if drafter is not None:
         for label, options in SETTINGS:
-            step = steps.next(f"reading rows at {label}", 0.03, amount.contexts * 12)
+            step = begin(f"reading rows at {label}", 0.03, amount.contexts * 12)
             contexts = Contexts(target, drafter, options.replace(seed=seed), step)
             read = [contexts.read(index, ROWS_EACH) for index in range(amount.contexts)]
             settings.append(CheckSetting(label, tuple(rows for rows in read if rows is not None), options.gamma == "auto"))
@@ -101,49 +101,49 @@ def prove(
     logits = [rows.logits for setting in settings for rows in setting.contexts][: amount.contexts]
     if drafter is None:
         logits = [target.model(mx.array([built_in_prompt(target, index)]))[0, -4:] for index in range(amount.contexts)]
-    yield from known_answers(logits_width(target.model), logits, seed, steps.next("known answers", 0.03, 4 + len(logits)))
+    yield from known_answers(logits_width(target.model), logits, seed, begin("known answers", 0.03, 4 + len(logits)))
     for number, setting in enumerate(settings):
         own_seed = seed + SEEDS_APART * (number + 1)
         for rule in RULES:
-            step = steps.next(f"simulating rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
+            step = begin(f"simulating rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
             yield from round_checks(setting, rule, amount.texts, own_seed, plant, step)
             yield same_as_decoding(setting, rule, own_seed)
         if drafter is not None and drafter.capabilities.samples:
-            step = steps.next(f"drawing from whole rows, {setting.label}", 0.03, amount.seeds * len(setting.contexts))
+            step = begin(f"drawing from whole rows, {setting.label}", 0.03, amount.seeds * len(setting.contexts))
             yield coupling_on_full_rows(setting, amount.seeds, own_seed, step)
     if drafter is not None:
         for rule in RATIO_RULES:
-            step = steps.next(f"playing rounds: {rule}, made-up rows", 0.02, amount.texts // 500 + 1)
+            step = begin(f"playing rounds: {rule}, made-up rows", 0.02, amount.texts // 500 + 1)
             yield from round_checks(synthetic_setting(), rule, amount.texts, seed, plant, step)
     rules = 1 if drafter is None else len(RULES) + 3 * drafts_trees(target, drafter)
-    step = steps.next("short decodes", 0.25, round(amount.decodes * rules * 1.6))
+    step = begin("short decodes", 0.25, round(amount.decodes * rules * 1.6))
     yield from decodes(target, drafter, DECODED_PROMPT, amount.decodes, seed, step)
     if drafter is not None:
         drafters = [*others, drafter]
         trees = sum(drafts_trees(target, other) for other in drafters)
         runs = amount.prompts * (1 + 2 * len(drafters) * len(amount.gammas) + 2 * trees)
-        step = steps.next("comparing texts of one seed", 0.25, round(runs * amount.tokens * 0.8))
+        step = begin("comparing texts of one seed", 0.25, round(runs * amount.tokens * 0.8))
         yield from invariance(target, drafters, amount.prompts, amount.tokens, amount.gammas, seed, step)
 
 
-class _Steps:
-    """Converts ticks within steps to a fraction of the whole. The shares are rough, since they only move a progress bar."""
+def _steps(report: Report) -> Callable[[str, float, int], Callable[[], None]]:
+    """Returns a function that begins a step, given its name, its share of the time and its number of ticks. It returns the
+    function to call per tick. Shares and numbers are rough, since they only move a progress bar."""
+    ended = 0.0
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._done = 0.0
-        self._share = 0.0
-
-    def next(self, name: str, share: float, ticks: int) -> Callable[[], None]:
-        """Begins a step with this share of the time and about this number of ticks; returns the function to call per tick."""
-        self._done, self._share = min(1.0, self._done + self._share), share
-        done, passed = self._done, 0
+    def begin(name: str, share: float, ticks: int) -> Callable[[], None]:
+        """Begins a step."""
+        nonlocal ended
+        done, passed = ended, 0
+        ended = min(1.0, ended + share)
 
         def tick() -> None:
             """Reports progress within the step; the fraction stops at the step's end if there are more ticks than expected."""
             nonlocal passed
-            self._report(name, min(1.0, done + share * min(1.0, passed / max(1, ticks))))
+            report(name, min(1.0, done + share * min(1.0, passed / max(1, ticks))))
             passed += 1
 
         tick()
         return tick
+
+    return begin
