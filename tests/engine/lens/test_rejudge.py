@@ -25,7 +25,7 @@ from engine.noise import reference as noise_reference
 from engine.noise.source import NoiseSource
 from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import Distribution, Shaper
-from engine.types import Draw, Round
+from engine.types import Draw, Proposal, Round
 from engine.values.errors import DraftlightError
 from tests.crossings import crossed
 from tests.engine import tabular
@@ -37,7 +37,7 @@ PAIR = tabular.pair("good", VOCAB)
 TARGET, DRAFT = tabular.TabularModel(PAIR.target), tabular.TabularModel(PAIR.draft)
 PROMPT = [3, 5, 7, 9, 5, 7]
 RULES = ("match", "rejection", "gumbel", "block")
-SEEDS = range(6)
+SEEDS = range(4)
 DRAWS = ("target_draw", "coupled_draw", "independent_draw")
 
 
@@ -54,9 +54,13 @@ def answer(rule: str, seed: int = 0, gamma: int = 4, drafter: str = "model", **o
 def rows_of(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> tuple[Distribution, Distribution]:
     """Returns p (gamma + 1, vocab) and q (gamma, vocab) of a round, recomputed from the text before it and its proposals."""
     text = PROMPT + emitted_ids(rounds[:index])
-    drafted = [proposal.id for proposal in rounds[index].proposals]
+    return _rows(tuple(text), tuple(proposal.id for proposal in rounds[index].proposals), chosen)
+
+
+@functools.cache
+def _rows(text: tuple[int, ...], drafted: tuple[int, ...], chosen: DecodingOptions) -> tuple[Distribution, Distribution]:
     ids = mx.array([*text, *drafted])[None]
-    p, q = (Shaper(chosen).shape(model(ids)[0][len(text) - 1 :], text, ids[0, len(text) :]) for model in (TARGET, DRAFT))
+    p, q = (Shaper(chosen).shape(model(ids)[0][len(text) - 1 :], list(text), ids[0, len(text) :]) for model in (TARGET, DRAFT))
     return p, q.first(len(drafted))
 
 
@@ -140,7 +144,7 @@ def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[objec
 def test_unrecorded_draws_would_add_no_information(rule):
     """No draw is recorded without need: if the last ones of a kind are removed, less is found."""
     poorer = set()
-    for seed in SEEDS[:3]:
+    for seed in SEEDS:
         rounds, chosen = answer(rule, seed), options(rule, seed)
         full = [with_draws(each, all_draws(rounds, each.index, chosen)) if each.proposals else each for each in rounds]
         assert judged_again(rounds, chosen) == judged_again(full, chosen)
@@ -212,16 +216,18 @@ def test_a_coin_of_another_round_is_detected(monkeypatch):
     coin = noise_reference.coin
     wrong_key = SimpleNamespace(coin=lambda seed, position, round_position: coin(seed, position))
     monkeypatch.setattr(module, "noise_reference", wrong_key)
-    assert wrong_about_rejection("gumbel")[0] > 5
+    assert wrong_about_rejection("gumbel")[0] > 2
 
 
 def test_judging_beyond_a_rejection_is_detected():
     def mutant(current: Round, seed: int, rule: str) -> RoundVerdict:
-        cut = (replace(current, position=current.position, proposals=current.proposals[: at + 1]) for at in range(4))
-        last = [module._by_coin(one, len(one.proposals) - 1, seed) for one in cut if len(one.proposals)]
-        return RoundVerdict(current.index, tuple(verdict for verdict in last if verdict is not None), True)
+        """Judges each proposal as if those before it had been accepted."""
+        sure = [replace(one, p=1.0, q=1.0) for one in current.proposals]
+        cut = [(*sure[:at], one) for at, one in enumerate(current.proposals)]
+        judged = [rejudge_round(replace(current, proposals=proposals), seed, "rejection").verdicts for proposals in cut]
+        return RoundVerdict(current.index, tuple(verdicts[-1] for verdicts in judged if verdicts), True)
 
-    assert wrong_about_rejection("gumbel", mutant)[0] > 5
+    assert wrong_about_rejection("gumbel", mutant)[0] > 2
 
 
 @pytest.mark.parametrize(("rule", "drafter"), [("match", "model"), ("gumbel", "ngram"), ("match", "ngram")])
@@ -238,7 +244,7 @@ def test_live_rejection_decode_judges_equal_proposals_equally(rule, drafter):
             assert [proposal.id for proposal in ours.proposals] == [proposal.id for proposal in real.proposals]
             assert agrees(found, real.accepted)
             compared += 1
-    assert compared >= 6
+    assert compared >= 4
 
 
 def test_without_p_of_unjudged_rows_a_round_is_open_after_a_rejection():
@@ -280,7 +286,7 @@ def test_match_and_gumbel_agree_with_the_engine_rules_on_the_same_rows(recorded,
             same = [verdict for verdict in found.verdicts if verdict.proposed == current.proposals[verdict.spot.at].id]
             assert len(same) >= len(found.verdicts) - 1, "nothing is told behind another proposal"
             results += len(found.verdicts)
-    assert results > 100
+    assert results > 60
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection"])
@@ -318,15 +324,24 @@ def test_gumbel_decode_with_a_shorter_gamma_makes_the_predicted_rounds(recorded)
             assert recut.covered > 15
 
 
-def test_counting_a_position_without_proposal_as_accepted_is_detected(monkeypatch):
-    agreed = Recut._agrees
-    monkeypatch.setattr(Recut, "_agrees", lambda self, current, at: at >= len(current.proposals) or agreed(self, current, at))
-    wrong = 0
-    for seed in SEEDS:
-        recut = rejudge(answer("gumbel", seed), options("gumbel", seed), "gumbel", 2).recut
-        real = rounds_at(answer("gumbel", seed, 2))
-        wrong += sum(cut.position not in real or real[cut.position].accepted != cut.accepted for cut in recut.rounds)
-    assert wrong > 5
+def cuts_contradicting(real: Sequence[Round], rounds: Sequence[Round], gamma: int) -> int:
+    """Returns the number of rounds predicted from these ones under gumbel that a real decode does not have."""
+    recut, real_rounds = Recut("gumbel", gamma), rounds_at(real)
+    for current in rounds:
+        recut.add(current)
+    return sum(cut.position not in real_rounds or real_rounds[cut.position].accepted != cut.accepted for cut in recut.rounds)
+
+
+def test_counting_a_position_without_proposal_as_accepted_is_detected():
+    def filled(current: Round) -> Round:
+        """The round as if the drafter had proposed its bonus token, too."""
+        if len(current.emitted) <= len(current.proposals):
+            return current
+        bonus = Proposal(current.emitted[-1].id, "", b"", "accepted", copied=True)
+        return replace(current, proposals=(*current.proposals, bonus))
+
+    wrong = [cuts_contradicting(answer("gumbel", seed, 2), list(map(filled, answer("gumbel", seed))), 2) for seed in SEEDS]
+    assert sum(wrong) > 2
 
 
 @pytest.mark.parametrize("recorded", ["gumbel", "match"])
@@ -344,17 +359,13 @@ def test_match_decode_is_known_until_its_rounds_begin_elsewhere(recorded):
     assert max(covered) > 4 and min(covered) < 60
 
 
-def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
-    """Mutant: applied to all rounds, as under gumbel, it is wrong about a match decode with a shorter gamma."""
-    monkeypatch.setattr(module, "_draft_draw", lambda rule, current, proposal: proposal.id)
+def test_drafts_of_match_do_depend_on_where_their_round_began():
+    """Taken for rounds under gumbel, they give a wrong prediction of a match decode with a shorter gamma."""
     wrong = 0
     for seed in SEEDS:
-        recut = Recut("gumbel", 1)
-        for current in answer("match", seed, temperature=0.25):
-            recut.add(current)
-        real = rounds_at(answer("match", seed, 1, temperature=0.25))
-        wrong += sum(cut.position not in real or real[cut.position].accepted != cut.accepted for cut in recut.rounds)
-    assert wrong > 5
+        taken_for_gumbel = [replace(current, rule="gumbel") for current in answer("match", seed, temperature=0.25)]
+        wrong += cuts_contradicting(answer("match", seed, 1, temperature=0.25), taken_for_gumbel, 1)
+    assert wrong > 2
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from engine.models.loading import load
 from engine.runtime.worker import Engine
 from engine.tools.proof import checks as run
 from engine.tools.proof import decodes as one_seed
-from engine.tools.proof import goodness_of_fit
+from engine.tools.proof import goodness_of_fit, judges
 from engine.tools.proof import known_answers as noise_checks
 from engine.tools.proof.contexts import Rows
 from engine.tools.proof.decodes import SETTING, decodes, filtered
@@ -41,7 +41,6 @@ from engine.types import (
     RULES,
     SEED_LIMIT,
     Emitted,
-    Event,
     Plant,
     ProofReport,
     ProveRequest,
@@ -58,14 +57,24 @@ from tests.engine.families import config_of, tiny
 from tests.engine.tabular import distribution, pair
 from tests.engine.tiny_models import VOCABULARY, write_model
 
-TINY = run.Amount(contexts=2, texts=200, seeds=2, decodes=4, prompts=1, tokens=12, gammas=(2, "auto"))
-LEAST = replace(TINY, tokens=6)
+TINY = run.Amount(contexts=2, texts=100, seeds=2, decodes=4, prompts=1, tokens=12, gammas=(2, "auto"))
+LEAST = run.Amount(contexts=1, texts=50, seeds=1, decodes=1, prompts=1, tokens=4, gammas=(2,))
 """For what a report says, whatever was found."""
 LEVEL = 1e-6
 
 
 def nothing() -> None:
     """A tick."""
+
+
+def quiet(step: str, fraction: float) -> None:
+    """A report to nobody."""
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judges few rounds singly, where that is not what a test is about."""
+    monkeypatch.setattr(judges, "REAL_ROUNDS", 4)
 
 
 def table_rows(drafter: str = "good", temperature: float = 1.0, top_p: float = 1.0, vocab_size: int = 12) -> Rows:
@@ -139,7 +148,7 @@ def test_sound_rules_pass(rule: str, drafter: str) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plant: Plant) -> None:
     setting = CheckSetting("table", (table_rows(top_p=0.6),), auto=plant == "dropped-draw")
-    noticed = {rule: failures(list(round_checks(setting, rule, 6000, 1, plant, nothing))) for rule in RULES}
+    noticed = {rule: failures(list(round_checks(setting, rule, 3000, 1, plant, nothing))) for rule in RULES}
     # What is taken back was drawn, so rates of acceptance are off under match and gumbel too, though no token of the text is.
     broken = {"stale-noise": {"block"}, "dropped-draw": set(RULES)}.get(plant, {"rejection", "block"})
     assert {rule for rule, failed in noticed.items() if failed} == broken
@@ -159,32 +168,20 @@ def test_synthetic_rows_show_defects_that_a_pairs_rows_hide(plant: Plant) -> Non
     assert failures(list(round_checks(synthetic_setting(), "block", 5000, 0, plant, nothing)))
 
 
-def test_a_sampler_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sampler_that_stops_elsewhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounds that are compared one by one are drafted by the sampler that decoding uses."""
-    sound = Sampler.should_continue
-
-    def should_continue(sampler: Sampler) -> bool:
-        on = sound(sampler)
-        if sampler.is_adaptive and sampler.chances[-1] < 0.3:
-            sampler._rows.pop()
-            sampler._tokens.pop()
-            return False
-        return on
-
     for rule in RULES:
         assert same_as_decoding(synthetic_setting(), rule, 1).outcome
-    monkeypatch.setattr(Sampler, "should_continue", should_continue)
+    monkeypatch.setattr(Sampler, "should_continue", lambda sampler: False)
     assert not same_as_decoding(synthetic_setting(), "rejection", 1).outcome
 
 
 def test_full_rows_agree_at_the_rate_of_the_closed_form() -> None:
     rows = table_rows()
-    assert failures([coupling_on_full_rows(CheckSetting("table", (rows,)), 200, 1, nothing)]) == []
-    monotone = replace(rows, q=np.sort(rows.q, axis=1))
-    shifted = coupling_on_full_rows(CheckSetting("table", (monotone,)), 200, 1, nothing)
-    assert failures([shifted]) == []
-    finding = coupling_on_full_rows(CheckSetting("table", (rows,)), 200, 1, nothing)
-    assert "measured" in finding.detail and "theory predicts" in finding.detail
+    for setting in (rows, replace(rows, q=np.sort(rows.q, axis=1))):
+        finding = coupling_on_full_rows(CheckSetting("table", (setting,)), 200, 1, nothing)
+        assert failures([finding]) == []
+        assert "measured" in finding.detail and "theory predicts" in finding.detail
 
 
 def test_whole_rows_drawn_with_two_noises_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,6 +267,7 @@ def drafter(tiny_pair: tuple[str, str]) -> DraftModel:
     return DraftModel(load(tiny_pair[1]), "draft")
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_a_pair_whose_caches_forget_passes_every_check(tmp_path: Path) -> None:
     """Recurrent layers and sliding windows in one model."""
     name = "recurrent_gemma"
@@ -279,14 +277,15 @@ def test_a_pair_whose_caches_forget_passes_every_check(tmp_path: Path) -> None:
         return load(str(write_model(tmp_path / role, model, config_of(name) | {"vocab_size": VOCABULARY})))
 
     drafter = DraftModel(made("draft", 1))
-    findings = list(run.prove(made("target", 0), drafter, LEAST, 1, None, lambda step, fraction: None, [NGram()]))
+    amount = replace(LEAST, tokens=6, gammas=(2, "auto"))
+    findings = list(run.prove(made("target", 0), drafter, amount, 1, None, quiet, [NGram()]))
     assert failures(findings) == []
 
 
 def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftModel) -> None:
-    steps: list[tuple[str, float]] = []
-    report: Callable[[str, float], None] = lambda step, fraction: steps.append((step, fraction))  # noqa: E731
+    fractions: list[float] = []
     others = [NGram(), NGramMod()]
+    report: Callable[[str, float], None] = lambda step, fraction: fractions.append(fraction)  # noqa: E731
     findings = list(run.prove(target, drafter, TINY, SEED_LIMIT - 1, None, report, others))
     assert failures(findings) == []
     same = [finding for finding in findings if finding.name == "same text as without a drafter"]
@@ -294,33 +293,38 @@ def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftMode
     assert all(" 0 tokens proposed" not in finding.detail for finding in same)
     assert all("auto" in finding.setting or "trees" in finding.setting for finding in same)
     assert {finding.rule for finding in findings} == {"", *RULES}
-    fractions = [fraction for _, fraction in steps]
     assert fractions == sorted(fractions)
     assert 0 <= fractions[0] < 0.1 < 0.9 < fractions[-1] <= 1
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_a_plant_is_noticed_on_a_pair(target: LoadedModel, drafter: DraftModel) -> None:
-    amount = replace(TINY, texts=1_000, tokens=2)
-    findings = list(run.prove(target, drafter, amount, 3, "residual-from-p", lambda step, fraction: None))
-    assert failures(findings, level_for(findings)) != []
+    findings = run.prove(target, drafter, replace(TINY, texts=500), 3, "residual-from-p", quiet)
+    assert any(not concluded(finding, LEVEL).passed for finding in findings)
 
 
-def test_other_drafters_are_checked_with_what_they_have(target: LoadedModel) -> None:
-    quiet: Callable[[str, float], None] = lambda step, fraction: None  # noqa: E731
+@pytest.mark.usefixtures("few_rounds")
+def test_a_drafter_without_probabilities_passes_every_check(target: LoadedModel) -> None:
     assert failures(list(run.prove(target, NGram(), TINY, 3, None, quiet))) == []
+
+
+def test_without_a_drafter_noise_and_plain_decoding_are_checked(target: LoadedModel) -> None:
     plain = list(run.prove(target, None, TINY, 3, None, quiet))
     assert failures(plain) == []
     assert {finding.rule for finding in plain} == {"", "plain"}
     assert all(finding.samples > 0 for finding in plain)
-    for plant in NEEDS_DISTRIBUTION:
-        with pytest.raises(DraftlightError, match="Choose a draft model"):
-            next(run.prove(target, NGram(), TINY, 3, plant, quiet))
+
+
+@pytest.mark.parametrize("plant", NEEDS_DISTRIBUTION)
+def test_a_defect_of_draws_cannot_be_planted_in_copies(plant: Plant, target: LoadedModel) -> None:
+    with pytest.raises(DraftlightError, match="Choose a draft model"):
+        next(run.prove(target, NGram(), TINY, 3, plant, quiet))
 
 
 def test_a_drafter_that_proposes_nothing_cannot_be_checked(target: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NGram, "propose", lambda drafter, plan, sampler: sampler.draft())
     with pytest.raises(DraftlightError, match="ngram proposed nothing"):
-        list(run.prove(target, NGram(), TINY, 3, None, lambda step, fraction: None))
+        list(run.prove(target, NGram(), TINY, 3, None, quiet))
 
 
 def test_a_decode_with_a_broken_rule_is_noticed(
@@ -332,6 +336,8 @@ def test_a_decode_with_a_broken_rule_is_noticed(
 
     sound = acceptance.JUDGES["rejection"]
     monkeypatch.setitem(acceptance.JUDGES, "rejection", accepting)
+    monkeypatch.setattr(one_seed, "RULES", ("gumbel", "rejection"))
+    monkeypatch.setattr(one_seed, "drafts_trees", lambda target, drafter: False)
     failed = failures(list(decodes(target, drafter, 0, 70, 1, nothing)))
     assert [text.split(":")[0] for text in failed] == ["decoded tokens against forward passes (rejection)"]
 
@@ -383,22 +389,21 @@ def engine(home: Path) -> Iterator[Engine]:
     assert made.close(PATIENCE)
 
 
-def end_of(engine: Engine, task_id: int) -> tuple[TaskFinished | TaskFailed, list[Event]]:
-    seen: list[Event] = []
+def end_of(engine: Engine, task_id: int) -> TaskFinished | TaskFailed:
     while True:
         assert engine.wait(PATIENCE)
         for event in engine.events():
-            seen.append(event)
             if isinstance(event, (TaskFinished, TaskFailed)) and event.task_id == task_id:
-                return event, seen
+                return event
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_the_engine_thread_reports_plain_values(
     engine: Engine, tiny_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
     request = ProveRequest(*tiny_pair, seed=2, effort="quick")
-    end, _ = end_of(engine, engine.prove(request))
+    end = end_of(engine, engine.prove(request))
     assert isinstance(end, TaskFinished)
     assert isinstance(end.report, ProofReport)
     assert end.report.passed
@@ -407,13 +412,17 @@ def test_the_engine_thread_reports_plain_values(
     assert all(check == check and isinstance(check.samples, int) for check in end.report.checks)
 
 
-def test_unusable_requested_drafter_fails_and_unusable_default_is_replaced(
+def test_an_unusable_requested_drafter_fails(engine: Engine, tiny_pair: tuple[str, str]) -> None:
+    end = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
+    assert isinstance(end, TaskFailed)
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_an_unusable_default_drafter_is_replaced(
     engine: Engine, tiny_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
-    end, _ = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
-    assert isinstance(end, TaskFailed)
-    end, _ = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], effort="quick")))
+    end = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], effort="quick")))
     assert isinstance(end, TaskFinished) and end.report is not None
     assert end.report.drafter == "ngram"
     assert "using ngram instead of head" in end.report.note
@@ -422,7 +431,7 @@ def test_unusable_requested_drafter_fails_and_unusable_default_is_replaced(
 def test_a_stopped_task_ends_without_a_report(engine: Engine, tiny_pair: tuple[str, str]) -> None:
     task_id = engine.prove(ProveRequest(tiny_pair[0], "ngram", effort="thorough"))
     engine.stop(task_id)
-    end, _ = end_of(engine, task_id)
+    end = end_of(engine, task_id)
     assert end == TaskFinished(task_id, None)
 
 

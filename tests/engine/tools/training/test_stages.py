@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from engine.models import loading
 from engine.models.block_model import load_block
 from engine.models.head_model import load_head
 from engine.models.loaded import LoadedModel
-from engine.tools.training import stages
+from engine.tools.training import stages, writing
 from engine.tools.training.stages import Report
+from engine.tools.training.work import Work
 from engine.types import DecodingOptions
 from engine.values.errors import DraftlightError
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
@@ -38,8 +39,8 @@ def requests_in(folder: Path) -> Callable[..., TrainRequest]:
     documents = folder / "documents"
     documents.mkdir()
     generator = np.random.default_rng(0)
-    for number in range(20):
-        words = generator.choice(["hello", " world", " hello", " wor", ", ", "ab", "0", "\n"], size=40)
+    for number in range(12):
+        words = generator.choice(["hello", " world", " hello", " wor", ", ", "ab", "0", "\n"], size=30)
         (documents / f"{number:02}.txt").write_text(f"{number} " + "".join(words))
 
     def make(**changes: Any) -> TrainRequest:
@@ -48,6 +49,13 @@ def requests_in(folder: Path) -> Callable[..., TrainRequest]:
         return TrainRequest(**{**settings, **changes})
 
     return make
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_measurements() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "MEASUREMENTS", 3)
+        yield
 
 
 @pytest.fixture
@@ -75,6 +83,15 @@ class Told:
 
 def train(target: LoadedModel, request: TrainRequest, report: Report | None = None) -> Trained:
     return Told().train(target, request, report)
+
+
+def step_continued_at(target: LoadedModel, request: TrainRequest) -> str:
+    """What a training that was begun before tells when it goes on; it is ended at its next step."""
+    told = Told()
+    with pytest.raises(Killed):
+        told.train(target, request, killing("training", 1))
+    (line,) = (line for line in told.lines if "Continuing" in line)
+    return line
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,7 @@ def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, fin
     for said in (
         target.sha256,
         "`00.txt`",
-        "20 records",
+        "12 records",
         "layers 0, 1,",
         "Proposes 64 of",
         "- 12 steps of at most 256 padded tokens",
@@ -156,17 +173,16 @@ def killing(what: str, after: int) -> Report:
 
 
 def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
-    target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: LoadedModel, finished: Finished, request_for: Callable[..., TrainRequest], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stages, "MEASUREMENTS", 3)
-    train(target, request_for(output=tmp_path / "whole"))
     for what, after in (("reading text", 1), ("reading features", 1), ("training", 3), ("training", 6)):
         with pytest.raises(Killed):
             train(target, request_for(), killing(what, after))
     told = Told()
     told.train(target, request_for())
     assert "Continuing at step 4." in told.lines  # measured, hence saved, at a third of twelve
-    assert (tmp_path / "head" / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    whole = (finished.request.output / "model.safetensors").read_bytes()
+    assert (tmp_path / "head" / "model.safetensors").read_bytes() == whole
 
 
 def test_nothing_older_than_the_time_between_two_checkpoints_is_lost(
@@ -176,10 +192,7 @@ def test_nothing_older_than_the_time_between_two_checkpoints_is_lost(
     monkeypatch.setattr(stages, "SAVE_EVERY", -1.0)
     with pytest.raises(Killed):
         train(target, request_for(), killing("training", 8))
-    told = Told()
-    told.train(target, request_for())
-    assert "Continuing at step 7." in told.lines
-    assert stages.SAVE_EVERY < 60
+    assert step_continued_at(target, request_for()) == "Continuing at step 7."
 
 
 def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
@@ -192,9 +205,7 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
 
     with pytest.raises(Stopped):
         train(target, request_for(), stop)
-    told = Told()
-    told.train(target, request_for())
-    assert "Continuing at step 6." in told.lines
+    assert step_continued_at(target, request_for()) == "Continuing at step 6."
 
 
 def test_repeated_command_repeats_no_work(target: LoadedModel, finished: Finished) -> None:
@@ -208,19 +219,33 @@ def test_repeated_command_repeats_no_work(target: LoadedModel, finished: Finishe
     assert (request.output / "model.safetensors").read_bytes() == weights
 
 
-def test_a_changed_setting_is_named(target: LoadedModel, finished: Finished) -> None:
-    changes: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
         ({"vocabulary": 32}, "vocabulary was 64 and is now 32"),
         ({"steps_back": 2}, "steps_back was 3 and is now 2"),
-        ({"steps": 13}, "steps was 12 and is now 13"),
         ({"steps": None, "minutes": 5.0}, "minutes was not set and is now 5.0"),
         ({"taps": (1,)}, r"taps was \[0, 1\] and is now \[1\]"),
         ({"longest": 40}, "longest was 512 and is now 40"),
         ({"seed": 9}, "seed was 0 and is now 9"),
-    ]
-    for changed, said in changes:
-        with pytest.raises(DraftlightError, match=said):
-            train(target, finished.request_for(**changed))
+        ({"text": ()}, "sources was"),
+    ],
+)
+def test_a_changed_setting_is_named(changed: dict[str, Any], said: str, target: LoadedModel, finished: Finished) -> None:
+    with pytest.raises(DraftlightError, match=said):
+        train(target, finished.request_for(**changed))
+
+
+@pytest.fixture(scope="module")
+def other_target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    other = loading.load(str(undecided(tmp_path_factory.mktemp("model") / "other")))
+    object.__setattr__(other, "sha256", "f" * 64)
+    return other
+
+
+def test_another_target_is_named(other_target: LoadedModel, finished: Finished) -> None:
+    with pytest.raises(DraftlightError, match="started with other settings: target was"):
+        train(other_target, finished.request)
 
 
 def test_text_without_held_out_part_is_refused_before_features_are_read(
@@ -233,37 +258,20 @@ def test_text_without_held_out_part_is_refused_before_features_are_read(
     assert not any("reading features" in step for step in told.steps)
 
 
-def test_another_target_and_other_text_are_named(
-    target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
-) -> None:
-    train(target, request_for())
-    other = loading.load(str(undecided(tmp_path / "other")))
-    object.__setattr__(other, "sha256", "f" * 64)
-    with pytest.raises(DraftlightError, match="started with other settings: target was"):
-        train(other, request_for())
-    (tmp_path / "documents" / "00.txt").write_text("something else altogether, in this one")
-    with pytest.raises(DraftlightError, match="sources was"):
-        train(target, request_for())
-
-
 def test_a_stage_alone_says_what_has_to_come_first(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    with pytest.raises(DraftlightError, match="Run --stage text first"):
-        train(target, request_for(stage="features"))
-    train(target, request_for(stage="text"))
-    with pytest.raises(DraftlightError, match="Run --stage features first"):
-        train(target, request_for(stage="train"))
-    train(target, request_for(stage="features"))
-    with pytest.raises(DraftlightError, match="Run --stage train first"):
-        train(target, request_for(stage="folder"))
-    assert train(target, request_for(stage="train")).output is None
-    assert not (request_for().output).exists()
-    assert train(target, request_for(stage="folder")).output == request_for().output
-    assert " MB, including the target." in (request_for().output / "MODEL_CARD.md").read_text()
+    output = request_for().output
+    for stage, first in (("features", "text"), ("train", "features"), ("folder", "train")):
+        with pytest.raises(DraftlightError, match=f"Run --stage {first} first"):
+            train(target, request_for(stage=stage, steps=2))
+        assert train(target, request_for(stage=first, steps=2)).output is None and not output.exists()
+    assert train(target, request_for(stage="folder", steps=2)).output == output
+    assert " MB, including the target." in (output / "MODEL_CARD.md").read_text()
 
 
 def test_a_training_that_gets_no_better_stops(
     target: LoadedModel, request_for: Callable[..., TrainRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stages, "MEASUREMENTS", 16)
     scores = iter([0.5, 0.6, *[0.4] * 99])
     monkeypatch.setattr(
         stages.HeadTraining, "measure", lambda self, *_: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
@@ -277,8 +285,11 @@ def test_a_training_that_gets_no_better_stops(
     assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000002.safetensors"]
 
 
-def test_text_written_by_the_target_can_be_trained_on(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    request = request_for(text=(), write=400, longest=160, steps=4)
+def test_text_written_by_the_target_can_be_trained_on(
+    target: LoadedModel, request_for: Callable[..., TrainRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MAX_ROWS", 16)
+    request = request_for(text=(), write=200, longest=160, steps=2)
     told = Told()
     trained = told.train(target, request)
     assert trained.output is not None
@@ -313,33 +324,29 @@ def test_the_disk_is_asked_first(
         train(target, request_for(text=(), output=request_for().output.with_name("more")))
 
 
-def test_two_trainings_do_not_share_a_folder(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    def again(step: str, fraction: float, detail: str) -> None:
-        if step.startswith("training"):
-            with pytest.raises(DraftlightError, match="Another training run is using"):
-                train(target, request_for())
-
-    train(target, request_for(steps=1), again)
+def test_two_trainings_do_not_share_a_folder(target: LoadedModel, finished: Finished) -> None:
+    with Work(finished.request.work_folder).locked(), pytest.raises(DraftlightError, match="Another training run is using"):
+        train(target, finished.request)
 
 
-def test_impossible_trainings_are_refused_at_the_start(
-    target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
-) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.txt").write_text("years of work")
+def test_a_folder_with_something_else_is_not_overwritten(target: LoadedModel, finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(DraftlightError, match="contains something other than a trained drafter"):
-        train(target, request_for(output=tmp_path / "full"))
-    with pytest.raises(DraftlightError, match="has 2 layers, counted from 0: it has no layer 7"):
-        train(target, request_for(taps=(0, 7)))
-    with pytest.raises(DraftlightError, match="so it is not a model folder"):
-        train(target, request_for(start=tmp_path / "documents"))
-    train(target, request_for(steps=1))
-    with pytest.raises(DraftlightError, match=r"reads layers 0,1\. Omit --taps"):
-        train(target, request_for(start=tmp_path / "head", taps=(1,), output=tmp_path / "next"))
-    other = loading.load(str(undecided(tmp_path / "other")))
-    object.__setattr__(other, "sha256", "f" * 64)
-    with pytest.raises(DraftlightError, match="not trained for"):
-        train(other, request_for(start=tmp_path / "head", output=tmp_path / "next"))
+        train(target, finished.request_for(output=tmp_path))
+
+
+def test_an_impossible_start_or_layer_is_refused(
+    target: LoadedModel, other_target: LoadedModel, finished: Finished, tmp_path: Path
+) -> None:
+    head, output = finished.request.output, tmp_path / "next"
+    for asked, changes, said in (
+        (target, {"taps": (0, 7)}, "has 2 layers, counted from 0: it has no layer 7"),
+        (target, {"start": tmp_path}, "so it is not a model folder"),
+        (target, {"start": head, "taps": (1,)}, r"reads layers 0,1\. Omit --taps"),
+        (other_target, {"start": head}, "not trained for"),
+    ):
+        with pytest.raises(DraftlightError, match=said):
+            train(asked, finished.request_for(output=output, **changes))
 
 
 def test_a_block_drafter_comes_out_of_the_same_stages(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
