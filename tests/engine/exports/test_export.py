@@ -27,26 +27,8 @@ from tests.app.fakes import STORY, story_rounds
 from tests.engine.rounds.test_metrics import random_rounds
 from tests.traces import write_trace
 
-NASTY = (
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(A1)",
-    "\t=1",
-    "\r=1",
-    "\n=1",
-    " =1",
-    "＝1",
-    "'",
-    "'=1",
-    "''",
-    'a"b',
-    "a,b",
-    "a\nb",
-    "é",
-    "\x00",
-    "\ud83d",
-)
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "'=1")
+NASTY = (*FORMULAS, "'", "''", 'a"b', "a,b", "a\nb", "é", "\x00", "\ud83d")
 
 
 def write(path: Path, rounds: Sequence[Round], prompt: str = "hi") -> Path:
@@ -65,11 +47,17 @@ def write(path: Path, rounds: Sequence[Round], prompt: str = "hi") -> Path:
     return path
 
 
-@pytest.fixture
-def traces(tmp_path: Path) -> tuple[Trace, ...]:
-    first = write(tmp_path / "one" / "answer.jsonl", random_rounds(1, 12), "=danger")
-    second = write(tmp_path / "two" / "answer.jsonl", random_rounds(2, 7))
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, ...]:
+    folder = tmp_path_factory.mktemp("traces")
+    first = write(folder / "one" / "answer.jsonl", random_rounds(1, 12), "=danger")
+    second = write(folder / "two" / "answer.jsonl", random_rounds(2, 7))
     return read_traces([first, second])
+
+
+def table(traces: Sequence[Trace], name: str) -> list[dict[str, str]]:
+    """The rows of a table as CSV."""
+    return list(csv.DictReader(io.StringIO(csv_texts(traces)[name], newline="")))
 
 
 def summaries(traces: Sequence[Trace]) -> dict[str, Summary]:
@@ -88,17 +76,17 @@ def test_exported_rounds_give_the_same_summaries(form: str, traces: tuple[Trace,
 
 def test_every_proposal_is_a_row_and_keeps_its_values(traces: tuple[Trace, ...], tmp_path: Path) -> None:
     proposals = [proposal for trace in traces for round in trace.rounds for proposal in round.proposals]
-    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["proposals"], newline="")))
+    rows = table(traces, "proposals")
     assert list(rows[0]) == list(PROPOSAL_COLUMNS)
     for row, proposal in zip(rows, proposals, strict=True):
         assert (int(row["id"]), unguarded(row["text"]), row["status"]) == (proposal.id, proposal.text, proposal.status)
         assert bytes.fromhex(row["bytes"]) == proposal.bytes
         assert (float(row["p"]) if row["p"] else None) == proposal.p
-    table = pytest.importorskip("pyarrow.parquet").read_table(export.write(traces, "parquet", tmp_path / "metrics.parquet")[1])
-    assert table.column_names == list(PROPOSAL_COLUMNS)
-    assert table.column("p").to_pylist() == [proposal.p for proposal in proposals]
-    assert table.column("text").to_pylist() == [proposal.text for proposal in proposals]
-    tops = [[candidate["text"] for candidate in top] for top in table.column("target_top").to_pylist()]
+    read = pytest.importorskip("pyarrow.parquet").read_table(export.write(traces, "parquet", tmp_path / "metrics.parquet")[1])
+    assert read.column_names == list(PROPOSAL_COLUMNS)
+    assert read.column("p").to_pylist() == [proposal.p for proposal in proposals]
+    assert read.column("text").to_pylist() == [proposal.text for proposal in proposals]
+    tops = [[candidate["text"] for candidate in top] for top in read.column("target_top").to_pylist()]
     assert tops == [[candidate.text for candidate in proposal.target_top] for proposal in proposals]
     document = json.loads(to_json(traces))
     told = [entry for answer in document["answers"] for round in answer["rounds"] for entry in round["proposed"]]
@@ -132,7 +120,7 @@ def test_parquet_carries_the_provenance(traces: tuple[Trace, ...], tmp_path: Pat
 
 
 def test_the_table_of_answers_holds_the_summaries_and_settings(traces: tuple[Trace, ...]) -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["answers"], newline="")))
+    rows = table(traces, "answers")
     for row, (name, summary) in zip(rows, summaries(traces).items(), strict=True):
         assert row["trace"] == name
         for figure in ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged"):
@@ -182,11 +170,10 @@ def nasty_round(text: str) -> Round:
 @pytest.mark.parametrize("text", NASTY)
 def test_cells_are_guarded_against_formulas_and_texts_survive(text: str, tmp_path: Path) -> None:
     traces = read_traces([write(tmp_path / "answer.jsonl", [nasty_round(text)], text)])
-    tables = csv_texts(traces)
-    for table in tables.values():
-        for row in csv.reader(io.StringIO(table, newline="")):
-            assert not any(cell.lstrip()[:1] in tuple("=+-@＝＋－＠") and cell.strip() for cell in row)
-    (row,) = csv.DictReader(io.StringIO(tables["rounds"], newline=""))
+    for made in csv_texts(traces).values():
+        for cells in csv.reader(io.StringIO(made, newline="")):
+            assert not any(cell.lstrip()[:1] in tuple("=+-@＝＋－＠") and cell.strip() for cell in cells)
+    (row,) = table(traces, "rounds")
     assert unguarded(row["proposed_text"]) == text
     for form in ("csv", "parquet"):
         path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
@@ -320,7 +307,7 @@ def test_figures_are_exported_for_each_stretch_of_one_rule(tmp_path: Path) -> No
     (answer,) = json.loads(to_json([trace]))["answers"]
     told = [(stretch["first"], stretch["rule"], stretch["summary"]["alpha"]) for stretch in answer["stretches"]]
     assert told == [(0, "gumbel", summarise(parts[0]).alpha), (10, "rejection", summarise(parts[1]).alpha)]
-    rows = list(csv.DictReader(io.StringIO(csv_texts([trace])["stretches"], newline="")))
+    rows = table([trace], "stretches")
     assert [(row["stretch"], row["first_round"], row["last_round"], row["rule"]) for row in rows] == [
         ("1", "1", "10", "gumbel"),
         ("2", "11", str(len(trace.rounds)), "rejection"),
