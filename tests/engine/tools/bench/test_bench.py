@@ -590,9 +590,8 @@ def tiny_pair_of(family: str, folder: Path) -> tuple[str, str]:
 
 def test_trees_are_measured_and_are_part_of_what_a_journal_goes_on_with(tmp_path: Path) -> None:
     target, draft = tiny_pair_of("llama", tmp_path)
-    request = BenchRequest(
-        PROMPTS[1:2], target, (draft,), ("gumbel",), (0.8,), (2,), max_tokens=8, peers=False, budget=6, width=3
-    )
+    request = BenchRequest(PROMPTS[1:2], target, (draft,), ("gumbel",), (0.8,), (2,), max_tokens=8, peers=False)
+    request = replace(request, budget=6, width=3)
     events = benched(request)
     (row,) = (row for row in rows_of(events) if row.drafter != "none")
     assert row.proposed > 2 * row.rounds, "more than a chain of two has"
