@@ -39,7 +39,7 @@ VIOLATIONS = {
         "app.planted_loader -> engine.planted_model",
     ),
     "the session imports a view": (
-        {"app/session/planted.py": "from app.look.theme import Theme\nfrom app.lanes.lanes import RoundLanes\n"},
+        {"app/session/planted.py": "from app.look.theme import Theme\nfrom app.lanes.lanes import Lanes\n"},
         "A room of the window imports the rooms below it only",
         "app.session.planted -> app.lanes.lanes",
     ),

@@ -18,8 +18,7 @@ from app.conversation.chunks import slice_units
 from app.conversation.line_formats import units
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.transcript import Transcript
-from app.lanes.lanes import Lanes
-from app.lanes.screen_reader import LanesInterface
+from app.lanes.lanes import Lanes, LanesInterface
 from app.session.attachments import in_short
 from app.session.cursor import Place
 from app.session.token_navigation import place_of, spot_of, token_at

@@ -45,7 +45,7 @@ class LaneField:
             self.extent, self.count, self._rows_before = Extent(), 0, [0]
         self.rounds = rounds
         if len(rounds) > self.count:
-            for rows in self.extent.add_all(rounds[self.count :]):
+            for rows in self.extent.add(rounds[self.count :]):
                 self._rows_before.append(self._rows_before[-1] + rows - 1)
             self.count = len(rounds)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from app.look.wording import RULE_TITLES, drafter_title
 from engine.lens.lane_chips import shown_text, size_of
@@ -28,6 +27,7 @@ SPAN_QUANTILE = 0.95
 """The axis spans this quantile of the rounds' times; longer rounds are cut off at its end, with an arrow."""
 COUNT_QUANTILE = 0.75
 """Share of the lanes with chips of full width; longer lanes have narrower chips."""
+Size = TypeVar("Size", int, float)
 ROUND_STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -96,38 +96,30 @@ class Extent:
         self._totals: list[float] = []
         self._counts: list[int] = []
 
-    def add(self, round_: Round) -> None:
-        """Adds one round; `add_all` is faster for many."""
-        self.add_all((round_,))
-
-    def add_all(self, rounds: Sequence[Round]) -> list[int]:
-        """Adds rounds, and returns how many rows of chips each has; many at once cost less than one by one."""
+    def add(self, rounds: Sequence[Round]) -> list[int]:
+        """Adds rounds, and returns how many rows of chips each has."""
         sizes = [size_of(round_) for round_ in rounds]
         rows = [tall for _, tall in sizes]
-        if len(rounds) > 64:
-            self._totals = sorted([*self._totals, *(round_.milliseconds.total for round_ in rounds)])
-            self._counts = sorted([*self._counts, *(wide for wide, _ in sizes)])
-        else:
-            for round_, (wide, _) in zip(rounds, sizes, strict=True):
-                insort(self._totals, round_.milliseconds.total)
-                insort(self._counts, wide)
+        self._totals += [round_.milliseconds.total for round_ in rounds]
+        self._counts += [wide for wide, _ in sizes]
+        self._totals.sort()
+        self._counts.sort()
         self.rounds += len(rounds)
         self._rows += sum(rows)
         if self._totals:
-            mean = math.ceil(self._rows / self.rounds)
-            if not 0.5 * self.typical_rows < mean <= self.typical_rows:
-                self.typical_rows = mean
-            span = round_up(self.quantile(SPAN_QUANTILE))
-            if not 0.5 * self.span < span <= self.span:
-                self.span = span
-            count = self._counts[int(COUNT_QUANTILE * len(self._counts))]
-            if not 0.5 * self.typical_count < count <= self.typical_count:
-                self.typical_count = count
+            self.typical_rows = _step(self.typical_rows, math.ceil(self._rows / self.rounds))
+            self.span = _step(self.span, round_up(self.quantile(SPAN_QUANTILE)))
+            self.typical_count = _step(self.typical_count, self._counts[int(COUNT_QUANTILE * len(self._counts))])
         return rows
 
     def quantile(self, share: float) -> float:
         """Returns the time in ms that this share of the rounds does not exceed."""
-        return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))] if self._totals else 0.0
+        return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))]
+
+
+def _step(size: Size, needed: Size) -> Size:
+    """Returns a size, or else the needed one if that is larger, or at most half as large."""
+    return size if 0.5 * size < needed <= size else needed
 
 
 def round_up(value: float) -> float:

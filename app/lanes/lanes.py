@@ -18,7 +18,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QToolTip
+from PySide6.QtWidgets import QAccessibleWidget, QToolTip
 
 from app.lanes.field import WHOLE_LANE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, UNTIMED_NOTE, Clock, lane_text, time_text
@@ -32,10 +32,17 @@ from app.session.session import NO_ROUNDS_YET, Answer
 from engine.lens.lane_chips import chip_text
 
 ZOOM_STEP = 1.25
+ARROWS: dict[int, Literal["left", "right", "up", "down"]] = {
+    Qt.Key.Key_Left: "left",
+    Qt.Key.Key_Right: "right",
+    Qt.Key.Key_Up: "up",
+    Qt.Key.Key_Down: "down",
+}
+STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is measured."
 
 
-class LaneView(PaintedView):
-    """Shows one answer. Call `sync` after it has gained rounds.
+class Lanes(PaintedView):
+    """Shows one answer. Only the lanes in view are painted, so ten thousand cost no more than twenty.
 
     Attributes:
         field: the layout of the lanes.
@@ -47,13 +54,27 @@ class LaneView(PaintedView):
 
     zoomed = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, cursor: Cursor) -> None:
         super().__init__()
+        named(
+            self,
+            "lanes",
+            "Rounds",
+            "One row per round. Up and Down move between rounds, and in a tree between the choices for a position; Left and "
+            "Right between tokens. Enter pins the current one, plus and minus zoom.",
+        )
+        self.accessible: object = None
+        self.cursor_place = cursor
+        self._pointed_by_key = False  # whether a key pointed at what is shown
+        self._column = WHOLE_LANE  # the column that Up and Down keep to
+        self._shown: Place | None = None
         self.field = LaneField()
         self._answer: Answer | None = None
         self._turn = 0
         self.is_following = True
         self._look = LanePainter(DARK, 1.0)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
         self.verticalScrollBar().valueChanged.connect(self._scroll_vertically)
         self.horizontalScrollBar().valueChanged.connect(self._scroll_horizontally)
@@ -62,33 +83,27 @@ class LaneView(PaintedView):
         self.follow_button.setProperty("floating", True)
         self.follow_button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.follow_button.hide()
-
-    def highlighted_slot(self, index: int) -> int | None:
-        """Returns the slot of a lane that is pointed at, `WHOLE_LANE` for the lane itself; None if it is not pointed at."""
-        return None
-
-    def marked_slot(self, index: int) -> int | None:
-        """Returns the marked slot of a lane; always None here."""
-        return None
-
-    def is_pinned(self, index: int) -> bool:
-        """Returns whether a lane is drawn as pinned; always False here, because nothing can be pointed at."""
-        return False
+        cursor.moved.connect(self._moved)
+        cursor.pinned.connect(self._pinned)
+        cursor.marked.connect(self._marked)
 
     # What is shown
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
-        """Shows another answer, or none; `turn` is its index in the session."""
+        """Shows what the answer has gained, or else another answer, or none, and scrolls to its pinned place.
+
+        Args:
+            turn: index of its turn in the session.
+        """
         is_other = answer is not self._answer or turn != self._turn
         if is_other:
             self._answer, self._turn, self.is_following = answer, turn, True
         newest = self.field.count - 1  # a pause may follow it now
         self.field.grow([] if answer is None else answer.rounds, reset=is_other)
         self._fit(None if is_other else newest)
-
-    def sync(self) -> None:
-        """Shows the rounds that the answer has gained."""
-        self.show_answer(self._answer, self._turn)
+        if is_other:
+            self._column = WHOLE_LANE
+            self._pinned(self.cursor_place.pin_place)
 
     @property
     def _empty_text(self) -> str:
@@ -241,85 +256,22 @@ class LaneView(PaintedView):
                 self._look.draw_divider(painter, divider.from_here, self._look.theme.rule(divider.rule), top, right)
 
     def _paint_lane(self, painter: QPainter, index: int) -> None:
-        field, look = self.field, self._look
-        round_ = field.rounds[index]
+        field, look, cursor = self.field, self._look, self.cursor_place
         number_interval = max(1, -(-round(look.label_metrics.height()) // field.scale.row))
         lane = Lane(
-            round_,
+            field.rounds[index],
             field.top_of(index),
             start=field.start_of(index),
             left=field.gutter,
             right=field.width - 4,
             pause=field.pause_after(index),
-            highlighted=self.highlighted_slot(index),
-            marked=self.marked_slot(index),
-            pinned=self.is_pinned(index),
+            highlighted=self._slot_in(index, self._shown),
+            marked=self._slot_in(index, cursor.marks.get(index)),
+            pinned=self._slot_in(index, cursor.pin_place) is not None,
             rows=field.rows_of(index),
             is_numbered=index % number_interval == 0,
         )
         look.draw_lane(painter, lane, field.scale)
-
-    # Qt
-
-    def scrollContentsBy(self, dx: int, dy: int) -> None:
-        """Does nothing: `_scroll_vertically` and `_scroll_horizontally` repaint less than everything."""
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        delta = event.angleDelta()
-        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.set_zoom(self.zoom * ZOOM_STEP ** (delta.y() / 120), event.position())
-            event.accept()
-        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            bar = self.horizontalScrollBar()
-            bar.setValue(bar.value() - (delta.y() or delta.x()))
-            event.accept()
-        else:
-            super().wheelEvent(event)
-
-
-ARROWS: dict[int, Literal["left", "right", "up", "down"]] = {
-    Qt.Key.Key_Left: "left",
-    Qt.Key.Key_Right: "right",
-    Qt.Key.Key_Up: "up",
-    Qt.Key.Key_Down: "down",
-}
-STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is measured."
-
-
-class Lanes(LaneView):
-    """Lanes that can be pointed at and pinned. Only those in view are painted, so ten thousand cost no more than twenty."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        super().__init__()
-        named(
-            self,
-            "lanes",
-            "Rounds",
-            "One row per round. Up and Down move between rounds, and in a tree between the choices for a position; Left and "
-            "Right between tokens. Enter pins the current one, plus and minus zoom.",
-        )
-        self.accessible: object = None
-        self.cursor_place = cursor
-        self._pointed_by_key = False  # whether a key pointed at what is shown
-        self._column = WHOLE_LANE  # the column that Up and Down keep to
-        self._shown: Place | None = None
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.viewport().setMouseTracking(True)
-        cursor.moved.connect(self._moved)
-        cursor.pinned.connect(self._pinned)
-        cursor.marked.connect(self._marked)
-
-    def show_answer(self, answer: Answer | None, turn: int) -> None:
-        """Shows another answer, or none, and scrolls to its pinned place; `turn` is its index in the session."""
-        is_other = answer is not self._answer or turn != self._turn
-        super().show_answer(answer, turn)
-        if is_other:
-            self._column = WHOLE_LANE
-            self._pinned(self.cursor_place.pin_place)
 
     # The cursor
 
@@ -342,20 +294,10 @@ class Lanes(LaneView):
     def _slot(self, place: Place) -> int:
         return WHOLE_LANE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
 
-    def highlighted_slot(self, index: int) -> int | None:
-        """Returns the slot of the cursor's place; None if the place is not in this lane."""
-        place = self._in_lanes(self._shown)
-        return self._slot(place) if place is not None and place.round == index else None
-
-    def marked_slot(self, index: int) -> int | None:
-        """Returns the slot of the marked place in this lane; None if there is none."""
-        place = self._in_lanes(self.cursor_place.marks.get(index))
-        return None if place is None else self._slot(place)
-
-    def is_pinned(self, index: int) -> bool:
-        """Returns whether the pinned place, a whole round or one token, is in this lane."""
-        pin = self._in_lanes(self.cursor_place.pin_place)
-        return pin is not None and pin.round == index
+    def _slot_in(self, index: int, place: Place | None) -> int | None:
+        """Returns the slot of a place, `WHOLE_LANE` for the whole round; None if the place is not in this lane."""
+        found = self._in_lanes(place)
+        return self._slot(found) if found is not None and found.round == index else None
 
     @Slot(object)
     def _moved(self, place: Place | None) -> None:
@@ -406,6 +348,25 @@ class Lanes(LaneView):
         return lane_text(round_) if slot == WHOLE_LANE else f"{chip_text(round_, slot)}, round {place.round + 1}"
 
     # Qt
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        """Does nothing: `_scroll_vertically` and `_scroll_horizontally` repaint less than everything."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.angleDelta()
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.set_zoom(self.zoom * ZOOM_STEP ** (delta.y() / 120), event.position())
+            event.accept()
+        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            bar = self.horizontalScrollBar()
+            bar.setValue(bar.value() - (delta.y() or delta.x()))
+            event.accept()
+        else:
+            super().wheelEvent(event)
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -489,3 +450,18 @@ class Lanes(LaneView):
         if self._pointed_by_key:
             self._pointed_by_key = False
             self.cursor_place.leave()
+
+
+class LanesInterface(QAccessibleWidget):
+    """The accessible interface of the lanes, which are painted and have no widgets of their own: a list whose value is the round,
+    or the token in it, that is pointed at."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(lanes, QAccessible.Role.List, lanes.accessibleName())
+
+    def text(self, kind: QAccessible.Text) -> str:
+        """Returns the round or token pointed at as the value; name and description stay those of the widget."""
+        lanes = self.object()
+        if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
+            return lanes.accessible_text()
+        return super().text(kind)

@@ -76,20 +76,20 @@ def test_text_of_a_lane() -> None:
 
 def test_the_axis_spans_typical_rounds_and_is_stable() -> None:
     extent = Extent()
-    extent.add_all([make_round(i, [" a"], " b", total=50 + i % 3) for i in range(100)])
+    extent.add([make_round(i, [" a"], " b", total=50 + i % 3) for i in range(100)])
     assert extent.span == 60
-    extent.add(make_round(100, [" a"], " b", total=5000))
+    extent.add([make_round(100, [" a"], " b", total=5000)])
     assert extent.span == 60, "one slow round does not squeeze the others"
-    extent.add_all([make_round(i, [" a"], " b", total=300) for i in range(101, 160)])
+    extent.add([make_round(i, [" a"], " b", total=300) for i in range(101, 160)])
     assert extent.span == 300
 
 
 def test_rounds_added_at_once_or_one_by_one_span_the_same() -> None:
     rounds = story_rounds(STORY * 10)
     together, singly = Extent(), Extent()
-    together.add_all(rounds)
+    together.add(rounds)
     for round_ in rounds:
-        singly.add(round_)
+        singly.add([round_])
     assert (together.typical_count, together.quantile(0.5), together.quantile(1)) == (
         singly.typical_count,
         singly.quantile(0.5),
@@ -113,7 +113,7 @@ def test_at_zoom_1_a_typical_round_fits_with_all_its_chips() -> None:
 
 def test_zooming_in_lengthens_bars_and_zooming_out_puts_more_lanes_in_view() -> None:
     extent = Extent()
-    extent.add_all(story_rounds())
+    extent.add(story_rounds())
     scales = [scale_for(extent, 400, 500, zoom, "round", 1.0) for zoom in (0.25, 0.5, 1, 2, 8)]
     assert [scale.per_ms for scale in scales] == sorted(scale.per_ms for scale in scales)
     assert scales[0].row < scales[1].row < scales[2].row < scales[3].row

@@ -167,7 +167,7 @@ def test_new_rounds_are_followed_until_the_user_scrolls_away(qtbot: QtBot, open_
 
     def gain() -> None:
         answer.rounds.append(rounds[len(answer.rounds)])
-        lanes.sync()
+        lanes.show_answer(lanes._answer, 0)
 
     gain()
     assert bar.value() == bar.maximum() > 0
@@ -244,7 +244,7 @@ def test_a_new_round_repaints_at_most_two_lanes(open_lanes: Open, qtbot: QtBot, 
     for index in range(50, 53):
         painted.clear()
         lanes._answer.rounds.append(rounds[index])
-        lanes.sync()
+        lanes.show_answer(lanes._answer, 0)
         qtbot.waitUntil(lambda: bool(painted))
         assert index in painted
         assert len(set(painted)) <= 4
