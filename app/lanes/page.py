@@ -17,8 +17,8 @@ from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
 from engine.types import PHASES, Round
 
-PHASE_NAMES: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "total only"))
-
+PHASE_NAMES: dict[Phase, str] = {**{phase: phase for phase in PHASES}, "whole": "total only"}
+CLOCK_WORDS = "Place each round at its time in the answer instead of starting every round at 0."
 TREE_KEY = (
     "Below one another: choices for the same position. Outlined in green: the right token, after a choice that was not taken."
 )
@@ -29,10 +29,9 @@ class PhaseLegend(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        named(self, label="Parts of a round's time", tip=f"<p>{DEFINITIONS['lanes']}</p>")
+        named(self, label="Parts of a round's time", description=DEFINITIONS["lanes"], tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self._look = LanePainter(DARK, 1.0)
         self._round: Round | None = None
-        self.show_round(None)
 
     def set_look(self, look: LanePainter) -> None:
         """Takes colours, fonts and text scale from a painter like that of the lanes, so that both draw phases alike."""
@@ -42,23 +41,18 @@ class PhaseLegend(QWidget):
 
     def show_round(self, timed: Round | None) -> None:
         """Shows the times of the answer's newest round whose phases were measured."""
-        if timed is self._round and self.accessibleDescription():
-            return
-        self._round = timed
-        description = DEFINITIONS["lanes"] if timed is None else f"Round {timed.index + 1}: {time_text(timed)}"
-        self.setAccessibleDescription(description)
-        self.update()
+        if timed is not self._round:
+            self._round = timed
+            description = DEFINITIONS["lanes"] if timed is None else f"Round {timed.index + 1}: {time_text(timed)}"
+            self.setAccessibleDescription(description)
+            self.update()
 
     def _entries(self) -> list[tuple[Phase, str, float]]:
         """Returns (phase, words, width), without the times if they do not fit."""
         scale, metrics = self._look.text_scale, self._look.chip_metrics
-        names = dict(PHASE_NAMES)
-        if self._round is not None:
-            times = self._round.milliseconds
-            names |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {
-                "whole": "total only"
-            }
-        for titles in (names, dict(PHASE_NAMES)):
+        times = None if self._round is None else self._round.milliseconds
+        timed = {} if times is None else {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES}
+        for titles in (PHASE_NAMES | timed, PHASE_NAMES):
             entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in titles.items()]
             if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():
                 break
@@ -90,29 +84,19 @@ class LanesPage(QWidget):
         self.setFocusProxy(self.lanes)
         self.title = named(QLabel("Timeline"), "sectionTitle", tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self.chains = named(QLabel(wordWrap=True), "chainsNote", "Why chains are drafted")
-        self.chains.setContentsMargins(16, 0, 16, 0)
-        self.chains.hide()
         self.tree_key = named(QLabel(TREE_KEY, wordWrap=True), "chainsNote", "Key of trees")
-        self.tree_key.setContentsMargins(16, 0, 16, 0)
-        self.tree_key.hide()
+        for note in (self.chains, self.tree_key):
+            note.setContentsMargins(16, 0, 16, 0)
+            note.hide()
         self.legend = PhaseLegend()
         self.clock = push_button("Absolute time", "clockButton")
         self.clock.setCheckable(True)
-        named(
-            self.clock,
-            label="Absolute time",
-            description="Place each round at its time in the answer instead of starting every round at 0.",
-            tip="<p>Place each round at its time in the answer instead of starting every round at 0.</p>",
-        )
+        named(self.clock, label="Absolute time", description=CLOCK_WORDS, tip=f"<p>{CLOCK_WORDS}</p>")
         self.clock.clicked.connect(self._set_clock)
         self.zoom_out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
         self.fit = icon_button("zoom-fit", "Fit to width (0)", self.lanes.zoom_fit)
         self.zoom_in = icon_button("zoom-in", "Zoom in (+)", self.lanes.zoom_in)
         self.lanes.zoomed.connect(self._show_zoom)
-        self._arrange()
-        self._show_zoom()
-
-    def _arrange(self) -> None:
         in_column(
             in_row((self.title, 1), self.clock, self.zoom_out, self.fit, self.zoom_in, spacing=2, margins=(16, 0, 10, 0)),
             self.chains,
@@ -123,6 +107,7 @@ class LanesPage(QWidget):
             margins=(0, 6, 0, 10),
             parent=self,
         )
+        self._show_zoom()
 
     @Slot()
     def _set_clock(self) -> None:

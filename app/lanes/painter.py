@@ -1,4 +1,4 @@
-"""Draws lanes, chips and the time axis. Pens, brushes and elided texts are cached between repaints."""
+"""Draws lanes, chips and the time axis. Pens and brushes are kept between repaints."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from engine.lens.lane_chips import Chip, chips_of, size_of
 from engine.types import PHASES, Round
 from engine.values.wording import amount
 
-ELIDED_CACHE_SIZE = 8000
-"""Size of the cache of elided texts."""
 EDGE_MARGIN = 4.0
 """Pixels between words and the edge of the view, where the focus frame is drawn."""
 MIN_ROUNDED_HEIGHT = 9.0
@@ -59,19 +57,14 @@ class LanePainter:
         self.label_font = themes.mono_font(text_scale, 10.5)
         self.chip_metrics = QFontMetricsF(self.chip_font)
         self.label_metrics = QFontMetricsF(self.label_font)
-        self._elided: dict[tuple[str, int], str] = {}
         self.colours: dict[Phase, QColor] = {
             **{phase: QColor(theme.time(phase)) for phase in PHASES},
             "whole": QColor(theme.time_unsplit),
         }
-        clear = QBrush(Qt.BrushStyle.NoBrush)
-        self._backgrounds = {"rejected": QBrush(faded(theme.rejected, 46))}
-        self._brushes = {
+        self._rejected_ground = faded(theme.rejected, 46)
+        self._brushes: dict[str, QBrush] = {
             "accepted": QBrush(QColor(theme.accepted)),
             "rejected": QBrush(faded(theme.rejected, 150), Qt.BrushStyle.BDiagPattern),
-            "correction": clear,
-            "bonus": clear,
-            "unjudged": clear,
             "plain": QBrush(QColor(theme.raised)),
         }
         self._pens = {
@@ -82,14 +75,7 @@ class LanePainter:
             "bonus": QPen(QColor(theme.bonus), 1.4, Qt.PenStyle.DotLine),
             "plain": QPen(QColor(theme.line), 1),
         }
-        self._texts = {
-            "accepted": QColor(theme.on_accepted),
-            "rejected": QColor(theme.text),
-            "unjudged": QColor(theme.dim),
-            "correction": QColor(theme.text),
-            "bonus": QColor(theme.text),
-            "plain": QColor(theme.text),
-        }
+        self._texts: dict[str, QColor] = {"accepted": QColor(theme.on_accepted), "unjudged": QColor(theme.dim)}
         self._thin_pen = QPen(faded(theme.faint, 120), 1)
         self._path, self._not_reached = QPen(QColor(theme.accepted), 2), QPen(QColor(theme.accepted), 1.6)
         self._underline = QPen(QColor(theme.correction), 2.5)
@@ -106,17 +92,10 @@ class LanePainter:
 
     def elided(self, text: str, width: float) -> str:
         """Returns `text` elided to a width in pixels; "" if not even a part of it fits."""
-        key = (text, int(width))
-        if (shown := self._elided.get(key)) is None:
-            if len(self._elided) >= ELIDED_CACHE_SIZE:
-                self._elided.clear()
-            if self.chip_metrics.horizontalAdvance(text) <= width:
-                shown = text
-            else:
-                shown = self.chip_metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-                shown = "" if shown == "…" else shown
-            self._elided[key] = shown
-        return shown
+        if self.chip_metrics.horizontalAdvance(text) <= width:
+            return text
+        shown = self.chip_metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+        return "" if shown == "…" else shown
 
     # A lane
 
@@ -249,16 +228,14 @@ class LanePainter:
         """Draws one chip."""
         kind = chip.kind
         is_flat = box.height() < MIN_ROUNDED_HEIGHT - 1
-        if (background := self._backgrounds.get(kind)) is not None:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(background)
-            painter.drawRect(box)
+        if kind == "rejected":
+            painter.fillRect(box, self._rejected_ground)
         painter.setPen(
             self._thin_pen if is_flat and kind == "unjudged" else self._pens[kind]
         )  # tiny dashes cost much and say little
         if chip.not_reached:
             painter.setPen(self._not_reached)
-        painter.setBrush(self._brushes[kind])
+        painter.setBrush(self._brushes.get(kind, QBrush()))
         if is_flat:
             painter.drawRect(box)
         else:
@@ -273,7 +250,7 @@ class LanePainter:
         shown = self.elided(chip.text, available) or self.elided(chip.text[:1], available)  # "W" where "W…" has no room
         if not shown:
             return
-        painter.setPen(self._text if chip.not_reached else self._texts[kind])
+        painter.setPen(self._text if chip.not_reached else self._texts.get(kind, self._text))
         width = self.chip_metrics.horizontalAdvance(shown)
         left = box.left() + max(3.0, (box.width() - width) / 2)
         baseline = box.center().y() + (self.chip_metrics.ascent() - self.chip_metrics.descent()) / 2
