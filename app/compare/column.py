@@ -23,8 +23,8 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import spot_of, token_at
-from app.verdict.verdict import Verdict, judge
+from app.session.token_navigation import spot_of
+from app.verdict.verdict import Verdict, verdict_at
 from engine.lens.pieces import visible
 from engine.lens.rule_comparison import PairedAcceptance, share
 from engine.lens.shared_wording import FINISH_WORDS
@@ -218,7 +218,7 @@ class CompareColumn(QFrame):
         before = self._rejected_before(place)
         room = self._verdict_width - 20 - self._bold.horizontalAdvance(before)
         token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, max(40, room))}”"
-        rest = self._fitting(f"{before} {token}".strip(), f"{', '.join([found.state, *shares])}. {found.decision}")
+        rest = self._fitting(f"{before} {token}".strip(), f"{', '.join([found.kind, *shares])}. {found.decision}")
         struck = f'<s style="color:{self.theme.rejected}">{escape(before)}</s> ' if before else ""
         bold = f'<span style="color:{self.theme.text}; font-weight:600">{escape(token)}</span>'
         self.verdict.setText(f"{struck}{bold} {escape(rest)}")
@@ -261,8 +261,7 @@ class CompareColumn(QFrame):
         return f"{' '.join(parts[: max(0, kept)])} …"
 
     def _verdict_on(self, place: Place | None) -> Verdict | None:
-        found = None if self.run is None else token_at(self.run.session.turns, place)
-        return None if found is None else judge(*found)
+        return None if self.run is None else verdict_at(self.run.session.turns, place)
 
     @Slot()
     def _announce(self) -> None:

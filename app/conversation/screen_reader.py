@@ -21,16 +21,9 @@ from app.conversation.transcript import Transcript
 from app.lanes.lanes import Lanes, LanesInterface
 from app.session.attachments import in_short
 from app.session.cursor import Place
-from app.session.token_navigation import place_of, spot_of, token_at
-from app.verdict.verdict import judge
+from app.session.token_navigation import place_of, spot_of
+from app.verdict.verdict import verdict_at
 from engine.lens.pieces import NOWHERE, Spot
-
-
-def verdict_words(transcript: Transcript, place: Place | None) -> str:
-    """Returns the verdict on a token in one line; empty if there is none."""
-    found = token_at(transcript.session.turns, place)
-    verdict = None if found is None else judge(*found)
-    return "" if verdict is None else verdict.brief
 
 
 def plain_text(transcript: Transcript) -> str:
@@ -157,9 +150,9 @@ class TranscriptInterface(QAccessibleWidget):
         if isinstance(transcript, Transcript):
             if kind == QAccessible.Text.Value:
                 return plain_text(transcript)
-            words = verdict_words(transcript, transcript.pointing.cursor.place)
-            if kind == QAccessible.Text.Description and words:
-                return words
+            verdict = verdict_at(transcript.session.turns, transcript.pointing.cursor.place)
+            if kind == QAccessible.Text.Description and verdict is not None:
+                return verdict.brief
         return super().text(kind)
 
     def interface_cast(self, kind: QAccessible.InterfaceType) -> Any:

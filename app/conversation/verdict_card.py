@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QToolButton, QWidget
 
@@ -98,9 +98,8 @@ class AlternativeButton(QPushButton):
         """Sets whether a click branches. A token that is in the text already cannot be chosen."""
         assert self.alternative is not None
         self.setEnabled(allowed and "in the text" not in self.alternative.marks)
-        words = f"{self.alternative.token}, {probability(self.alternative.probability)}"
-        marks = f" ({', '.join(self.alternative.marks)})" if self.alternative.marks else ""
-        self.setAccessibleName(f"{'Branch with' if self.isEnabled() else 'Alternative'} {words}{marks}")
+        words = f"{self.alternative.token}, {probability(self.alternative.probability)}{self.alternative.suffix}"
+        self.setAccessibleName(f"{'Branch with' if self.isEnabled() else 'Alternative'} {words}")
         self.setCursor(Qt.CursorShape.PointingHandCursor if self.isEnabled() else Qt.CursorShape.ArrowCursor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -179,11 +178,11 @@ class VerdictCard(QFrame):
         verdict: the verdict shown; None before the first.
 
     Signals:
-        chosen: (id) an alternative to branch with. closed: the user closed the card.
+        chosen: (Alternative) a token to branch with. closed: the user closed the card.
         unfolded: (whether they are open) the user opened or folded the details.
     """
 
-    chosen = Signal(int)
+    chosen = Signal(object)
     closed = Signal()
     unfolded = Signal(bool)
 
@@ -215,7 +214,7 @@ class VerdictCard(QFrame):
         self.details = named(QToolButton(toolButtonStyle=beside), "verdictDetails", "Details", WHAT_DETAILS_SHOW)
         self.details.setCheckable(True)
         self.details.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.details.toggled.connect(self._toggled)
+        self.details.toggled.connect(self.unfolded)
         self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
         self.target_title.setText("Target's most likely")
         self.draft_title.setText("Drafter's most likely")
@@ -291,7 +290,7 @@ class VerdictCard(QFrame):
         room = look.px(WIDTH - 2 * GAP - 150)
         shown = QFontMetricsF(self.token.font()).elidedText(verdict.token, Qt.TextElideMode.ElideMiddle, room)
         self.token.setText(shown)
-        self.state.setText(verdict.state)
+        self.state.setText(verdict.kind)
         theme = look.theme
         colours = {"rejected": theme.rejected, "correction": theme.correction, "bonus": theme.bonus, "accepted": theme.accepted}
         self.state.setStyleSheet(f"color: {colours.get(verdict.kind, theme.dim)}; font-weight: 600;")
@@ -364,10 +363,6 @@ class VerdictCard(QFrame):
                 button.allow(can_branch)
                 button.show()
 
-    @Slot(bool)
-    def _toggled(self, opened: bool) -> None:
-        self.unfolded.emit(opened)
-
     def open_details(self, opened: bool) -> None:
         """Opens or folds the details of the verdicts shown from now on."""
         self.details.setChecked(opened)
@@ -380,7 +375,7 @@ class VerdictCard(QFrame):
     def _choose(self) -> None:
         button = self.sender()
         if isinstance(button, AlternativeButton) and button.alternative is not None:
-            self.chosen.emit(button.alternative.id)
+            self.chosen.emit(button.alternative)
 
     def _fit(self) -> None:
         """Resizes the card to its fixed width and the height of its contents, at most that of the visible part of the window."""

@@ -14,10 +14,8 @@ from app.conversation.verdict_card import VerdictCard
 from app.look.placing import visible_part
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
-from app.session.session import Answer
 from app.session.token_navigation import token_at
-from app.verdict.verdict import judge, tokens_before
-from engine.lens.pieces import Spot
+from app.verdict.verdict import Alternative, tokens_before, verdict_at
 
 DELAY = 350
 """Milliseconds of hovering before the card is shown; `NEXT` if it shows another token already."""
@@ -178,10 +176,8 @@ class VerdictHost(QObject):
 
     def announce(self, place: Place) -> None:
         """Announces a token, its state and its position in the text to a screen reader."""
-        if not QAccessible.isActive() or (found := token_at(self.transcript.session.turns, place)) is None:
-            return
-        verdict = judge(*found)
-        if verdict is not None:
+        verdict = verdict_at(self.transcript.session.turns, place)
+        if QAccessible.isActive() and verdict is not None:
             offset = offset_of(self.transcript, place)
             QAccessible.updateAccessibility(QAccessibleTextCursorEvent(self.transcript, offset))
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.transcript, verdict.brief))
@@ -189,14 +185,14 @@ class VerdictHost(QObject):
     # What is shown
 
     def _show(self, place: Place | None) -> None:
-        found = token_at(self.transcript.session.turns, place)
-        verdict = None if found is None else judge(*found)
+        verdict = verdict_at(self.transcript.session.turns, place)
         if place is None or verdict is None:
             self.hide()
             return
         pinned = place == self.cursor.pin_place
         self._shown, self._branchable = place, self._can_branch(place)
-        self.card.show_verdict(verdict, pinned, self._hint(place, pinned), pinned and self._branchable)
+        hint = self._hint(place, pinned) if verdict.target or verdict.draft else ""
+        self.card.show_verdict(verdict, pinned, hint, pinned and self._branchable)
         self.card.move(self._corner(place, self.card.size()))
         self.card.show()
         self.card.raise_()
@@ -211,9 +207,8 @@ class VerdictHost(QObject):
         return same and tokens_before(answer, spot) is not None
 
     def _hint(self, place: Place, pinned: bool) -> str:
+        """Returns how to reach the alternatives, or why none can be chosen."""
         session, found = self.transcript.session, token_at(self.transcript.session.turns, place)
-        if found is None or (verdict := judge(*found)) is None or not (verdict.target or verdict.draft):
-            return ""
         if not pinned:
             keys = "Enter" if self.transcript.pointing.walking else "Click"
             return f"{keys} to pin this card, for its details and alternatives"
@@ -223,22 +218,18 @@ class VerdictHost(QObject):
             return "Alternatives can be chosen once the answer has finished"
         if session.read_only:
             return "This chat is open in another window, so its answers cannot be branched here"
-        if found[0].request is None or session.replaying:
+        if found is None or found[0].request is None or session.replaying:
             return "A recorded answer cannot be branched"
         if tokens_before(*found) is None:
             return ""
         return "A different target is chosen, so this answer cannot be branched"
 
-    @Slot(int)
-    def _chosen(self, token: int) -> None:
+    @Slot(object)
+    def _chosen(self, alternative: Alternative) -> None:
         place = self._shown
         found = token_at(self.transcript.session.turns, place)
-        if place is None or found is None or not self._can_branch(place) or self.card.verdict is None:
-            return
-        answer, spot = found
-        kept = tokens_before(answer, spot)
-        if kept is not None:
-            self.branch_wanted.emit(place.turn, kept, token, _text_of(answer, spot, token))
+        if place is not None and found is not None and self._can_branch(place):
+            self.branch_wanted.emit(place.turn, tokens_before(*found), alternative.id, alternative.text)
 
     # Where it stands
 
@@ -296,12 +287,3 @@ def _inside(room: QRect, at: QPoint, size: QSize) -> QPoint:
         max(room.left(), min(at.x(), room.right() + 1 - size.width())),
         max(room.top(), min(at.y(), room.bottom() + 1 - size.height())),
     )
-
-
-def _text_of(answer: Answer, spot: Spot, token: int) -> str:
-    """Returns the text of an alternative, which the round records beside its id."""
-    round_ = answer.rounds[spot.round]
-    tops = [*round_.emitted[spot.at].target_top] if spot.at < len(round_.emitted) else []
-    if spot.at < len(round_.proposals):
-        tops += [*round_.proposals[spot.at].target_top, *round_.proposals[spot.at].draft_top]
-    return next((entry.text for entry in tops if entry.id == token), "")

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.look.wording import RULE_TITLES
-from app.session.session import Answer
+from app.session.cursor import Place
+from app.session.session import Answer, Turn
+from app.session.token_navigation import token_at
 from app.verdict.residual import ResidualShare, draft_probability, residual_after
 from engine.lens.draws import Draws, Score, draws_at
 from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, quoted, visible, visible_candidate, where_proposed
@@ -19,14 +21,6 @@ from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, RATIO_RULES, Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]
-STATE_NAMES: dict[Kind, str] = {
-    "accepted": "accepted",
-    "rejected": "rejected",
-    "unjudged": "unjudged",
-    "correction": "correction",
-    "bonus": "bonus",
-    "plain": "plain",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +44,20 @@ class Alternative:
     """One of the most likely tokens of a distribution.
 
     Attributes:
+        token: its text with visible white space; text: its text.
         marks: further roles of the token: "proposed", "in the text".
     """
 
     id: int
     token: str
+    text: str
     probability: float
     marks: tuple[str, ...] = ()
+
+    @property
+    def suffix(self) -> str:
+        """The further roles in parentheses; empty if there are none."""
+        return f" ({', '.join(self.marks)})" if self.marks else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +104,14 @@ class Verdict:
         return (*self.shares, *self.figures)
 
     @property
-    def state(self) -> str:
-        """The status of the token, as the word used by card and screen reader."""
-        return STATE_NAMES[self.kind]
-
-    @property
     def brief(self) -> str:
         """A short summary, for a screen reader that moves from token to token."""
         figures = ", ".join(f"{figure.name} {figure.text}" for figure in self.shares)
-        return ", ".join(part for part in (speakable(self.token), self.state, figures) if part)
+        return ", ".join(part for part in (speakable(self.token), self.kind, figures) if part)
 
     def text(self) -> str:
         """Returns the whole card as plain text."""
-        lines = [f"“{self.token}” {self.state}. {self.headline}"]
+        lines = [f"“{self.token}” {self.kind}. {self.headline}"]
         lines += [sibling.words for sibling in self.siblings]
         lines += [f"{figure.name} {figure.text}{f', {figure.note}' if figure.note else ''}." for figure in self.all_figures]
         lines += [*draw_words(self.draws), *filter(None, [self.no_draws])]
@@ -123,7 +119,7 @@ class Verdict:
         lines.append(self.decision)
         for title, side in (("Target's most likely", self.target), ("Drafter's most likely", self.draft)):
             if side:
-                entries = (f"“{entry.token}” {probability(entry.probability)}{_marks_suffix(entry)}" for entry in side)
+                entries = (f"“{entry.token}” {probability(entry.probability)}{entry.suffix}" for entry in side)
                 lines.append(f"{title}: {', '.join(entries)}.")
         if self.residual:
             lines.append(f"Residual: {', '.join(f'“{share.token}” {share.text}' for share in self.residual)}.")
@@ -170,6 +166,12 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         coins=coins_at(round_, spot, greedy),
         siblings=siblings_of(round_, spot),
     )
+
+
+def verdict_at(turns: Sequence[Turn], place: Place | None) -> Verdict | None:
+    """Returns the verdict on the token at a place; None for a whole round and for a place that the turns lack."""
+    found = token_at(turns, place)
+    return None if found is None else judge(*found)
 
 
 def tokens_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
@@ -371,6 +373,7 @@ def _alternatives(top: tuple[Candidate, ...], proposed: Sequence[int], stands: i
         Alternative(
             entry.id,
             visible_candidate(entry),
+            entry.text,
             entry.probability,
             ("proposed",) * (entry.id in proposed) + ("in the text",) * (entry.id == stands),
         )
@@ -399,18 +402,12 @@ def probability(value: float) -> str:
 
 def ratio(value: float) -> str:
     """Formats a quotient or a margin with about three digits, in scientific notation if decimals would read 0."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _with_decimals(value)
+    if value >= 10:
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1e}"
 
 
 def speakable(token: str) -> str:
     """Replaces visible white space by words, since screen readers would skip the symbols."""
     names = {"·": " space ", "⏎": " line break ", "⇥": " tab "}
     return " ".join("".join(names.get(letter, letter) for letter in token).split())
-
-
-def _marks_suffix(entry: Alternative) -> str:
-    return f" ({', '.join(entry.marks)})" if entry.marks else ""
-
-
-def _with_decimals(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1e}"

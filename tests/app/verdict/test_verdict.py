@@ -156,7 +156,7 @@ def test_rejection_tells_the_coin_and_the_ratio() -> None:
     made = answer(rejected_round())
     verdict = judge(made, GHOST)
     assert verdict is not None
-    assert (verdict.token, verdict.data, verdict.state) == ("·sea", "20 73 65 61", "rejected")
+    assert (verdict.token, verdict.data, verdict.kind) == ("·sea", "20 73 65 61", "rejected")
     assert verdict.location == "round 1, proposal 1 of 2, position 40"
     assert "u = 0.700 is not below p/q = 0.125" in verdict.decision
     assert figures(made, GHOST)["p / q"] == "0.125"
@@ -429,7 +429,7 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
 def test_a_verdict_begins_with_a_sentence_without_formulas(rule: Rule, spot: Spot, words: str) -> None:
     verdict = judge(answer(rejected_round(rule)), spot)
     assert verdict is not None and verdict.headline == words
-    assert verdict.text().startswith(f"“{verdict.token}” {verdict.state}. {words}")
+    assert verdict.text().startswith(f"“{verdict.token}” {verdict.kind}. {words}")
 
 
 @pytest.mark.parametrize("spot", [GHOST, CORRECTION, BEHIND])
