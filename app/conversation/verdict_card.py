@@ -6,74 +6,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPaintEvent, QPalette
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QToolButton, QWidget
 
-from app.conversation.verdict_charts import CardLook, CoinChart, ScoreChart, SiblingRows
+from app.conversation.verdict_charts import LEFT, MIDDLE, RIGHT, CardLook, CoinChart, FigureRows, ScoreChart, SiblingRows
 from app.look.marks import draw_rounded, draw_text_in, smooth_painter
 from app.look.placing import visible_part
 from app.look.theme import DARK, Theme, icon, mono_font, sized
 from app.look.widgets import icon_button, in_column, in_row, named, scrolling, stretch, text_label, tint
 from app.verdict.verdict import DICE_APART, DICE_SHARED, Alternative, Figure, Side, Verdict, probability
-
-
-class FigureRows(QWidget):
-    """Figures in three columns: name, value, and a bar or an explanation of the value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._figures: tuple[Figure, ...] = ()
-        self._look = CardLook(DARK, 1.0)
-
-    def show_figures(self, figures: tuple[Figure, ...], look: CardLook) -> None:
-        """Shows one line for each figure; hides itself if there are none."""
-        self._figures, self._look = figures, look
-        self.setVisible(bool(figures))
-        self.setFixedHeight(len(figures) * look.px(20))
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        look, theme = self._look, self._look.theme
-        mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(11))
-        value_right, rest = look.px(172), look.px(184)
-        for place, figure in enumerate(self._figures):
-            row = QRectF(0, place * look.px(20), self.width(), look.px(20))
-            middle = Qt.AlignmentFlag.AlignVCenter
-            painter.setFont(self.font())
-            draw_text_in(painter, theme.dim, row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
-            painter.setFont(mono)
-            draw_text_in(
-                painter,
-                theme.text,
-                QRectF(0, row.top(), value_right, row.height()),
-                Qt.AlignmentFlag.AlignRight | middle,
-                figure.text,
-            )
-            left = float(rest)
-            if figure.share is not None:
-                left = self._bar(painter, figure, row, rest)
-            if figure.note:
-                painter.setFont(small)
-                painter.setPen(QColor(theme.faint))
-                room = QRectF(left, row.top(), self.width() - left, row.height())
-                words = QFontMetricsF(small).elidedText(figure.note, Qt.TextElideMode.ElideRight, room.width())
-                painter.drawText(room, Qt.AlignmentFlag.AlignLeft | middle, words)
-        painter.end()
-
-    def _bar(self, painter: QPainter, figure: Figure, row: QRectF, left: float) -> float:
-        """Draws a bar and returns the left edge of the note."""
-        look = self._look
-        noted = any(row.note and row.share is not None for row in self._figures)
-        length = look.px(72) if noted else self.width() - left  # one length for all bars
-        track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        draw_rounded(painter, track, look.px(3), QColor(look.theme.line))
-        if figure.share:
-            painter.setBrush(look.colour_of(figure.side))
-            width = max(look.px(2), track.width() * min(1.0, figure.share))
-            painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
-        return track.right() + look.px(8)
 
 
 class AlternativeButton(QPushButton):
@@ -125,42 +66,20 @@ class AlternativeButton(QPushButton):
         bar = QRectF(pad, area.bottom() - look.px(4), (area.width() - 2 * pad) * self.alternative.probability, look.px(2))
         draw_rounded(painter, bar, 1, look.colour_of(self._side))
         mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(10))
-        metrics, middle = QFontMetricsF(mono), Qt.AlignmentFlag.AlignVCenter
+        metrics = QFontMetricsF(mono)
         inner = area.adjusted(pad, 0, -pad, -look.px(3))
         value = probability(self.alternative.probability)
         painter.setFont(mono)
-        draw_text_in(painter, theme.dim, inner, Qt.AlignmentFlag.AlignRight | middle, value)
+        draw_text_in(painter, theme.dim, inner, RIGHT | MIDDLE, value)
         marks = ", ".join({"proposed": "drafted", "in the text": "in text"}[mark] for mark in self.alternative.marks)
         room = inner.width() - metrics.horizontalAdvance(value) - look.px(8)
         beside = QFontMetricsF(small).horizontalAdvance(marks) + look.px(6) if marks else 0.0
         token = metrics.elidedText(self.alternative.token, Qt.TextElideMode.ElideRight, room - beside)
-        draw_text_in(painter, theme.text, inner, Qt.AlignmentFlag.AlignLeft | middle, token)
+        draw_text_in(painter, theme.text, inner, LEFT | MIDDLE, token)
         if marks:
             painter.setFont(small)
-            painter.setPen(QColor(theme.faint))
-            left = inner.left() + metrics.horizontalAdvance(token) + look.px(6)
-            painter.drawText(
-                QRectF(left, inner.top(), inner.right() - left, inner.height()), Qt.AlignmentFlag.AlignLeft | middle, marks
-            )
-        painter.end()
-
-
-class CardBody(QWidget):
-    """The background of a card's parts. It is opaque, so that text growing below it does not repaint them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self._colour = QColor(DARK.panel)
-
-    def set_colour(self, colour: QColor) -> None:
-        """Sets the colour of the card."""
-        self._colour = colour
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.fillRect(event.rect(), self._colour)
+            inner.setLeft(inner.left() + metrics.horizontalAdvance(token) + look.px(6))
+            draw_text_in(painter, theme.faint, inner, LEFT | MIDDLE, marks)
         painter.end()
 
 
@@ -227,7 +146,8 @@ class VerdictCard(QFrame):
         self._grid.setColumnStretch(1, 1)
         self._grid.addWidget(self.target_title, 0, 0)
         self._grid.addWidget(self.draft_title, 0, 1)
-        self._body = named(CardBody(), "verdictBody")
+        self._body = named(QWidget(), "verdictBody")
+        self._body.setAutoFillBackground(True)  # opaque, so that text growing below it does not repaint its parts
         in_column(
             in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
             self.headline,
@@ -264,7 +184,7 @@ class VerdictCard(QFrame):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
         self._look = CardLook(theme, scale)
-        self._body.set_colour(QColor(theme.panel))
+        self._body.setPalette(QPalette(QColor(theme.panel)))
         mono = mono_font(scale, 14)
         mono.setBold(True)
         self.token.setFont(mono)

@@ -1,16 +1,16 @@
-"""The painted parts of the verdict card that show why a token was drawn: scores, coins, and the choices of a tree."""
+"""The painted parts of the verdict card: figures, and why a token was drawn: scores, coins, and the choices of a tree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.look.marks import draw_rounded, draw_text_in, faded, smooth_painter
 from app.look.theme import DARK, Theme, mono_font, sized
-from app.verdict.verdict import Sibling, Side, probability
+from app.verdict.verdict import Figure, Sibling, Side, probability
 from engine.lens.draws import Draws, Score
 from engine.lens.token_reasons import Coin
 
@@ -51,12 +51,57 @@ class PaintedRows(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(self._look.px(300), self.height())
 
+    @property
+    def _small(self) -> QFont:
+        return sized(self.font(), self._look.px(10.5))
+
+    def _draw_share(self, painter: QPainter, track: QRectF, share: float, colour: QColor, radius: float, least: int) -> None:
+        """Draws a bar from 0 to 1 that is filled up to a share; if that is not 0, at least `least` pixels."""
+        draw_rounded(painter, track, radius, QColor(self._look.theme.line))
+        if share > 0:
+            filled = QRectF(track.topLeft(), QSizeF(max(least, track.width() * min(1.0, share)), track.height()))
+            draw_rounded(painter, filled, radius, colour)
+
     def _token(self, painter: QPainter, row: QRectF, words: str, colour: str) -> None:
         """Paints a token, elided to its column."""
         mono = mono_font(self._look.scale, 12)
         painter.setFont(mono)
         shown = QFontMetricsF(mono).elidedText(words, Qt.TextElideMode.ElideRight, row.width())
         draw_text_in(painter, colour, row, LEFT | MIDDLE, shown)
+
+
+class FigureRows(PaintedRows):
+    """Figures in three columns: name, value, and a bar or an explanation of the value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._figures: tuple[Figure, ...] = ()
+
+    def show_figures(self, figures: tuple[Figure, ...], look: CardLook) -> None:
+        """Shows one line for each figure."""
+        self._figures, self._look = figures, look
+        self._fix_height(len(figures) * look.px(20), "")
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter, look, theme = smooth_painter(self), self._look, self._look.theme
+        mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(11))
+        noted = any(figure.note and figure.share is not None for figure in self._figures)
+        for place, figure in enumerate(self._figures):
+            row = QRectF(0, place * look.px(20), self.width(), look.px(20))
+            painter.setFont(self.font())
+            draw_text_in(painter, theme.dim, row, LEFT | MIDDLE, figure.name)
+            painter.setFont(mono)
+            draw_text_in(painter, theme.text, QRectF(0, row.top(), look.px(172), row.height()), RIGHT | MIDDLE, figure.text)
+            row.setLeft(look.px(184))
+            if figure.share is not None:
+                length = look.px(72) if noted else row.width()  # one length for all bars
+                track = QRectF(row.left(), row.center().y() - look.px(3), length, look.px(6))
+                self._draw_share(painter, track, figure.share, look.colour_of(figure.side), look.px(3), look.px(2))
+                row.setLeft(track.right() + look.px(8))
+            painter.setFont(small)
+            note = QFontMetricsF(small).elidedText(figure.note, Qt.TextElideMode.ElideRight, row.width())
+            draw_text_in(painter, theme.faint, row, LEFT | MIDDLE, note)
+        painter.end()
 
 
 class ScoreChart(PaintedRows):
@@ -110,7 +155,7 @@ class ScoreChart(PaintedRows):
 
     def _legend(self, painter: QPainter, left: float, draws: Draws) -> None:
         look, theme = self._look, self._look.theme
-        small = sized(self.font(), look.px(10.5))
+        small = self._small
         painter.setFont(small)
         x = float(left)
         sides: list[tuple[str, Side]] = [("drafter", "draft")] if draws.drafted is not None else []
@@ -126,12 +171,11 @@ class ScoreChart(PaintedRows):
     ) -> None:
         """Paints one side's bar and, right of it, its score; a drawn one is named."""
         look, theme = self._look, self._look.theme
-        small = sized(self.font(), look.px(10.5))
         if score is None or score.log is None or score.total is None:
             listed = score is not None and score.probability is not None
             no_chance = "q = 0, cannot be drawn" if side == "draft" else "p = 0, cannot be drawn"
             words = "copied, not drawn" if score is None else no_chance if listed else "not in its top five"
-            painter.setFont(small)
+            painter.setFont(self._small)
             draw_text_in(painter, theme.faint, area.adjusted(0, -2, 80, 2), LEFT | MIDDLE, words)
             return
 
@@ -157,14 +201,9 @@ class ScoreChart(PaintedRows):
         column = QRectF(area.right() + look.px(4), area.top() - 2, look.px(44), area.height() + 4)
         draw_text_in(painter, theme.text if drawn else theme.faint, column, RIGHT | MIDDLE, value)
         if drawn:
-            painter.setFont(small)
-            draw_text_in(
-                painter,
-                theme.text,
-                QRectF(column.right() + look.px(6), column.top(), look.px(40), column.height()),
-                LEFT | MIDDLE,
-                "drafted" if side == "draft" else "drawn",
-            )
+            painter.setFont(self._small)
+            beside = QRectF(column.right() + look.px(6), column.top(), look.px(40), column.height())
+            draw_text_in(painter, theme.text, beside, LEFT | MIDDLE, "drafted" if side == "draft" else "drawn")
 
 
 class CoinChart(PaintedRows):
@@ -182,25 +221,20 @@ class CoinChart(PaintedRows):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, look, theme = smooth_painter(self), self._look, self._look.theme
         left, right = look.px(96), self.width() - look.px(10)
-        small = sized(self.font(), look.px(10.5))
         for place, coin in enumerate(self.coins):
             row = QRectF(0, place * look.px(38), self.width(), look.px(38))
             self._token(painter, QRectF(0, row.top(), left - look.px(8), look.px(26)), coin.token, theme.text)
             track = QRectF(left, row.top() + look.px(8), right - left, look.px(9))
-            draw_rounded(painter, track, look.px(3), QColor(theme.line))
-            filled = QRectF(track.left(), track.top(), max(look.px(2), track.width() * min(1.0, coin.chance)), track.height())
-            if coin.chance > 0:
-                draw_rounded(painter, filled, look.px(3), QColor(theme.accepted))
+            self._draw_share(painter, track, coin.chance, QColor(theme.accepted), look.px(3), look.px(2))
             at = track.left() + track.width() * coin.coin
             painter.setPen(QPen(QColor(theme.text), look.px(2)))
             painter.drawLine(QPointF(at, track.top() - look.px(4)), QPointF(at, track.bottom() + look.px(4)))
-            painter.setFont(small)
+            painter.setFont(self._small)
             relation = "below" if coin.coin < coin.chance else "not below"
             verdict = "accepted" if coin.accepted else "rejected"
             words = f"coin {coin.coin:.3f}, {relation} the chance {probability(coin.chance)}: {verdict}"
-            draw_text_in(
-                painter, theme.dim, QRectF(left, track.bottom() + look.px(3), right - left, look.px(15)), LEFT | MIDDLE, words
-            )
+            below = QRectF(left, track.bottom() + look.px(3), right - left, look.px(15))
+            draw_text_in(painter, theme.dim, below, LEFT | MIDDLE, words)
         painter.end()
 
 
@@ -223,17 +257,14 @@ class SiblingRows(PaintedRows):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, look, theme = smooth_painter(self), self._look, self._look.theme
-        small = sized(self.font(), look.px(10.5))
-        left = look.px(124)
+        small, left = self._small, look.px(124)
         for place, sibling in enumerate(self.siblings):
             row = QRectF(0, place * look.px(32), self.width(), look.px(32))
+            frame, right = row.adjusted(0.5, 1.5, -0.5, -1.5), sibling.fate.startswith("right")
             if sibling.here:
-                draw_rounded(painter, row.adjusted(0.5, 1.5, -0.5, -1.5), 5, QColor(theme.raised))
-            right = sibling.fate.startswith("right")
+                draw_rounded(painter, frame, 5, QColor(theme.raised))
             if right:
-                draw_rounded(
-                    painter, row.adjusted(0.5, 1.5, -0.5, -1.5), 5, None, QPen(QColor(theme.accepted), 1, Qt.PenStyle.DashLine)
-                )
+                draw_rounded(painter, frame, 5, None, QPen(QColor(theme.accepted), 1, Qt.PenStyle.DashLine))
             first = QRectF(look.px(6), row.top() + look.px(1), row.width(), look.px(16))
             painter.setFont(small)
             draw_text_in(painter, theme.faint, first, LEFT | MIDDLE, f"{sibling.rank}." if sibling.rank else "–")
@@ -246,13 +277,8 @@ class SiblingRows(PaintedRows):
             for side, words, value in sibling.shares:
                 cell = QRectF(left + (width if side == "target" else 0), first.top(), width - look.px(8), first.height())
                 draw_text_in(painter, theme.dim, cell, LEFT | MIDDLE, words)
-                if value is None:
-                    continue
-                track = QRectF(
-                    cell.left() + look.px(56), cell.center().y() - look.px(2.5), cell.width() - look.px(56), look.px(5)
-                )
-                draw_rounded(painter, track, 2, QColor(theme.line))
-                if value > 0:
-                    bar = QRectF(track.left(), track.top(), max(look.px(1), track.width() * value), track.height())
-                    draw_rounded(painter, bar, 2, look.colour_of(side))
+                if value is not None:
+                    cell.setLeft(cell.left() + look.px(56))
+                    track = QRectF(cell.left(), cell.center().y() - look.px(2.5), cell.width(), look.px(5))
+                    self._draw_share(painter, track, value, look.colour_of(side), 2, look.px(1))
         painter.end()
