@@ -1,22 +1,41 @@
 """The buttons over the text: copy, regenerate and reading view below the newest answer; copy code, show thoughts, continue; and
-one that jumps to the end."""
+one that jumps to the end. Also the scroll bars of code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QRect
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtCore import QRect, QSignalBlocker, Qt
+from PySide6.QtGui import QGuiApplication, QWheelEvent
+from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
 from app.conversation.answer_view import ThoughtButton
 from app.conversation.blocks import CONTINUE, AnswerBlock, Block
-from app.conversation.code_bars import CodeBars
-from app.conversation.floating_buttons import FloatingButtons, floating
+from app.conversation.chunks import CodeScroll
+from app.conversation.floating_buttons import FloatingButtons, WidgetPool, floating
+from app.conversation.text_flow import BAR
 from app.look.command import native_keys
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, restyle, tint
+
+STEP = 20
+"""Pixels that an arrow key moves a bar by, at any text scale."""
+
+
+class CodeBar(QScrollBar):
+    """A scroll bar that ignores the wheel, so that scrolling the conversation does not stop when a bar comes under the
+    pointer."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        named(self, "codeBar", "Scroll the code sideways")
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.setSingleStep(STEP)
+        self.hide()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
 
 
 class AnswerButtons:
@@ -37,7 +56,7 @@ class AnswerButtons:
         continue_turn: Callable[[int], object],
         code_moved: Callable[[], object],
     ) -> None:
-        self._viewport = viewport
+        self._viewport, self._code_moved = viewport, code_moved
         self._look: tuple[Theme, float] = (DARK, 1.0)
         self.latest = self._tool("Jump to the latest text", "down")
         self.latest.setProperty("floating", True)
@@ -47,24 +66,29 @@ class AnswerButtons:
         self.reading.setCheckable(True)
         self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, viewport), toggle_thought)
         self.continues = FloatingButtons[QToolButton, int](self._continue_button, continue_turn)
-        self.codes = FloatingButtons[QToolButton, str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
-        self.bars = CodeBars(viewport, code_moved)
+        self.codes = FloatingButtons[QToolButton, str](
+            partial(self._tool, "Copy the code", "copy"), lambda code: QGuiApplication.clipboard().setText(code)
+        )
+        self.bars = WidgetPool[CodeBar, CodeScroll](self._bar)
 
     def _tool(self, words: str, icon: str) -> QToolButton:
         button = named(floating(self._viewport, "iconButton"), label=words, tip=words)
         button.setProperty("drawing", icon)
+        tint(button, *self._look)
         return button
 
     def more(self) -> QToolButton:
         """Returns another button for the menu of a message."""
-        button = self._tool("More about this message", "more")
-        tint(button, *self._look)
-        return button
+        return self._tool("More about this message", "more")
 
-    def _code_button(self) -> QToolButton:
-        button = self._tool("Copy the code", "copy")
-        tint(button, *self._look)
-        return button
+    def _bar(self) -> CodeBar:
+        bar = CodeBar(self._viewport)
+        bar.valueChanged.connect(partial(self._slid, bar))
+        return bar
+
+    def _slid(self, bar: CodeBar, value: int) -> None:
+        if (scroll := self.bars.thing_of(bar)) is not None and scroll.move(value):
+            self._code_moved()
 
     def _continue_button(self) -> QToolButton:
         button = floating(self._viewport, "continueButton")
@@ -104,7 +128,7 @@ class AnswerButtons:
             for place, button in enumerate((self.regenerate, self.copy, self.reading)):
                 button.setGeometry(column.right() - (place + 1) * size - 4 * place, y, size, size)
         self._place_codes(column, in_view, size)
-        self.bars.place(column, in_view)
+        self._place_bars(column, in_view)
         self._place_thoughts(column, in_view)
         self._place_continues(column, newest, unfinished, size)
         self.copy.setVisible(done)
@@ -124,6 +148,21 @@ class AnswerButtons:
                     codes.append(block.code_text(code))
         for top, (button, _) in zip(tops, self.codes.show_for(codes), strict=True):
             button.setGeometry(column.right() - size, top, size, size)
+
+    def _place_bars(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]]) -> None:
+        """Places a scroll bar below every wide block of code in view."""
+        found = [
+            (scroll, round(top + block.origin.y() + scroll.bottom - BAR))
+            for block, top in in_view
+            for scroll in (block.flow.code_scrolls if block.shown else ())
+        ]
+        found = [(scroll, y) for scroll, y in found if -BAR < y < self._viewport.height()]
+        for (bar, scroll), (_, y) in zip(self.bars.show_for([scroll for scroll, _ in found]), found, strict=True):
+            with QSignalBlocker(bar):
+                bar.setRange(0, round(scroll.limit))
+                bar.setPageStep(round(scroll.right - scroll.left))
+                bar.setValue(round(scroll.offset))
+            bar.setGeometry(column.left() + round(scroll.left), y, round(scroll.right - scroll.left), round(BAR))
 
     def _place_continues(
         self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[int, AnswerBlock, float]], size: int

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from app.conversation.blocks import AnswerBlock
 from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
@@ -15,6 +16,7 @@ from app.look.marks import draw_focus_frame
 from app.look.painted_view import PaintedView
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, tint
+from app.session.cursor import Cursor
 from app.session.session import Answer, Session
 from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
@@ -23,14 +25,14 @@ class AnswerView(PaintedView):
     """Lays text out in a column and scrolls up and down.
 
     Attributes:
+        pointing: points at tokens with mouse and keys.
         following: whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end.
     """
 
-    pointing: TokenPointer
-
-    def __init__(self, session: Session, ghosts: Ghosts = "all", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, cursor: Cursor, ghosts: Ghosts = "all") -> None:
+        super().__init__()
         self.session = session
+        self.pointing = TokenPointer(self, cursor, self)
         self.theme: Theme = DARK
         self.scale = 1.0
         self.ghosts = ghosts
@@ -52,6 +54,19 @@ class AnswerView(PaintedView):
     def at_end(self) -> bool:
         """Whether the end is in view, within 4 pixels. `following` says whether the view scrolls along with new text."""
         return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    @property
+    def column(self) -> QRect:
+        """The column of text in viewport coordinates."""
+        raise NotImplementedError
+
+    def answer_block(self, turn: int) -> AnswerBlock | None:
+        """Returns the block of a turn's answer, by the turn's index in the session; None if there is none."""
+        raise NotImplementedError
+
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        """Returns the answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""
+        raise NotImplementedError
 
     def rebuild(self) -> None:
         """Lays out everything again, for another width or style."""

@@ -27,7 +27,6 @@ from engine.chats import EDITED_WORDS
 from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, Spot, hidden_kinds
 from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
-from engine.types import Rule
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.wording import noun, seconds
 
@@ -53,6 +52,7 @@ class Block:
         top: its y in the document; height: its height including the gap below; both in pixels.
         found: the highlighted search matches, as (start, end) offsets in the flow.
         flow: its text; `origin` is the flow's top left corner relative to the block's.
+        motion: the rounds whose verdicts are just appearing.
     """
 
     def __init__(self, style: Style, width: float) -> None:
@@ -63,6 +63,7 @@ class Block:
         self.flow = Flow(style, width)
         self.found: list[tuple[int, int]] = []
         self.origin = QPointF(0, 0)
+        self.motion = RoundMotion()
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
         """Paints the part of the block in `clip`, which is relative to the block. `selection` is in offsets of the flow."""
@@ -88,8 +89,8 @@ class Block:
         painter.translate(-chunk.offset, chunk.top)
         boxes = [box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom]
         moves = self._moves(chunk)
-        paint_marks(painter, [box for box in boxes if self._is_judged(box.spot)] if moves else boxes, self.style)
-        paint_ghosts(painter, self.flow, chunk, self.style, self._is_judged)
+        paint_marks(painter, [box for box in boxes if self.motion.is_judged(box.spot)] if moves else boxes, self.style)
+        paint_ghosts(painter, self.flow, chunk, self.style, self.motion.is_judged)
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
@@ -118,26 +119,57 @@ class Block:
             paint_divider(painter, replace(placed, x=placed.x - chunk.offset), self.flow, self.style.theme)
             painter.restore()
 
-    # Rounds whose verdicts are just appearing; only an answer has some.
+    # Rounds whose verdicts are just appearing
 
     def _moves(self, chunk: Chunk) -> bool:
         """Returns whether any token of a chunk moves."""
-        return False
-
-    def _is_judged(self, spot: Spot) -> bool:
-        """Returns whether the verdict on a token is shown."""
-        return True
+        first = self.motion.first
+        return first is not None and bool(chunk.runs) and chunk.runs[-1].spot.round >= first
 
     def _moving_ranges(self, chunk: Chunk) -> list[QTextLayout.FormatRange]:
         """Returns the formats of the letters that wait for their verdict."""
-        return []
+        grey, found = QTextCharFormat(), list[QTextLayout.FormatRange]()
+        grey.setForeground(QColor(self.style.theme.dim))
+        for run in chunk.runs[bisect_left(chunk.runs, self.motion.first or 0, key=lambda run: run.spot.round) :]:
+            if run.kind not in OWN and not self.motion.is_judged(run.spot):
+                if found and found[-1].start + found[-1].length == run.start:
+                    found[-1].length += run.length  # Qt paints the second of two adjacent ranges without its format
+                else:
+                    found.append(format_range(run.start, run.length, grey))
+        return found
 
     def _above_place(self, boxes: list[Box]) -> list[Box]:
         """Returns the boxes of the tokens that are on the way to their place."""
-        return []
+        return [box for box in boxes if box.kind in OWN and self._up(box.spot)]
+
+    def _up(self, spot: Spot) -> int:
+        """Returns how far a token of the target is above its place, in pixels."""
+        return round(DROP * QFontMetricsF(self.style.text).height() * self.motion.drop(spot.round))
 
     def _paint_moving(self, painter: QPainter, chunk: Chunk, layout: QTextLayout, boxes: list[Box]) -> None:
-        """Paints the tokens that are on the way to their place, given their boxes."""
+        """Paints the target's own tokens above their places, and behind the newest rejected proposal the unjudged ones."""
+        for box in boxes:
+            up = self._up(box.spot)
+            painter.save()
+            area = chunk.outside(box.rect).translated(0, -up)
+            painter.setClipRect(area.toAlignedRect(), Qt.ClipOperation.IntersectClip)
+            painter.setOpacity(1 - 0.6 * self.motion.drop(box.spot.round))
+            layout.draw(painter, QPointF(-chunk.offset, chunk.top - up), [], area)
+            painter.restore()
+        newest = self.motion.newest
+        if newest is None or self.motion.is_judged(Spot(newest.index, True, 0)):
+            return
+        for ghost in self.flow.ghosts_above(chunk):
+            if ghost.spot.round == newest.index:
+                font = self.flow.ghost_font(chunk)
+                painter.setFont(font)
+                metrics, x = QFontMetricsF(font), chunk.outside(ghost.rect).right()
+                for text, _ in draft_strip(newest)[1:]:
+                    x += metrics.horizontalAdvance(" ")
+                    if x + metrics.horizontalAdvance(text) > self.width:
+                        break
+                    draw_text(painter, self.style.theme.faint, QPointF(x, chunk.top + ghost.baseline), text)
+                    x += metrics.horizontalAdvance(text)
 
 
 class UserBlock(Block):
@@ -192,7 +224,7 @@ class AnswerBlock(Block):
         reading: whether the answer is shown in the reading view, without the tokens' marks, once it is done.
         reserved: pixels at the right end of the lines above the text that are reserved for buttons.
         changed_top: top of the area that the last `grow` changed, in pixels from the top of the block.
-        motion: the rounds whose verdicts are just appearing. may_move: whether there may be any.
+        may_move: whether verdicts may appear one after the other.
     """
 
     markdown = True
@@ -205,7 +237,6 @@ class AnswerBlock(Block):
         self.flow = self._token_flow()
         self.changed_top = 0.0
         self.answer = answer
-        self.motion = RoundMotion()
         self.may_move = False
         self._rounds = len(answer.rounds)
         self.shown = 0
@@ -290,55 +321,6 @@ class AnswerBlock(Block):
                 line = chunk.layout.lineForTextPosition(chunk.runs[min(at, len(chunk.runs) - 1)].start)
                 return chunk.top + line.y() - OVERHANG if line.isValid() else chunk.top
         return 0.0
-
-    def _moves(self, chunk: Chunk) -> bool:
-        first = self.motion.first
-        return first is not None and bool(chunk.runs) and chunk.runs[-1].spot.round >= first
-
-    def _is_judged(self, spot: Spot) -> bool:
-        first = self.motion.first
-        return first is None or spot.round < first or self.motion.is_judged(self.answer.rounds[spot.round], spot)
-
-    def _moving_ranges(self, chunk: Chunk) -> list[QTextLayout.FormatRange]:
-        grey, found = QTextCharFormat(), list[QTextLayout.FormatRange]()
-        grey.setForeground(QColor(self.style.theme.dim))
-        for run in chunk.runs[bisect_left(chunk.runs, self.motion.first or 0, key=lambda run: run.spot.round) :]:
-            if run.kind not in OWN and not self._is_judged(run.spot):
-                if found and found[-1].start + found[-1].length == run.start:
-                    found[-1].length += run.length  # Qt paints the second of two adjacent ranges without its format
-                else:
-                    found.append(format_range(run.start, run.length, grey))
-        return found
-
-    def _above_place(self, boxes: list[Box]) -> list[Box]:
-        return [box for box in boxes if box.kind in OWN and self._up(box.spot)]
-
-    def _up(self, spot: Spot) -> int:
-        """Returns how far a token of the target is above its place, in pixels."""
-        return round(DROP * QFontMetricsF(self.style.text).height() * self.motion.drop(spot.round))
-
-    def _paint_moving(self, painter: QPainter, chunk: Chunk, layout: QTextLayout, boxes: list[Box]) -> None:
-        """Paints the target's own tokens above their places, and behind the newest rejected proposal the unjudged ones."""
-        for box in boxes:
-            up = self._up(box.spot)
-            painter.save()
-            area = chunk.outside(box.rect).translated(0, -up)
-            painter.setClipRect(area.toAlignedRect(), Qt.ClipOperation.IntersectClip)
-            painter.setOpacity(1 - 0.6 * self.motion.drop(box.spot.round))
-            layout.draw(painter, QPointF(-chunk.offset, chunk.top - up), [], area)
-            painter.restore()
-        newest = self.answer.rounds[-1]
-        for ghost in self.flow.ghosts_above(chunk):
-            if ghost.spot.round == newest.index and not self._is_judged(Spot(newest.index, True, 0)):
-                font = self.flow.ghost_font(chunk)
-                painter.setFont(font)
-                metrics, x = QFontMetricsF(font), chunk.outside(ghost.rect).right()
-                for text, _ in draft_strip(newest)[1:]:
-                    x += metrics.horizontalAdvance(" ")
-                    if x + metrics.horizontalAdvance(text) > self.width:
-                        break
-                    draw_text(painter, self.style.theme.faint, QPointF(x, chunk.top + ghost.baseline), text)
-                    x += metrics.horizontalAdvance(text)
 
     def _token_flow(self) -> Flow:
         return Flow(replace(self.style, ghosts_above=self.ghosts == "above"), self.width, self.markdown)
@@ -503,7 +485,7 @@ def settings_words(answer: Answer) -> list[str]:
     words = [f"{how} at token {len(given)}"] if given else []
     words.append(" → ".join("no drafter" if name == NO_DRAFTER else drafter_title(name) for name in drafters))
     if list(drafters) != [NO_DRAFTER]:
-        words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
+        words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(answer.rules or [answer.options.rule])))
         words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
         if isinstance(answer.options.budget, int):
             words.append(f"tree of {answer.options.budget}")
@@ -541,10 +523,6 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
     if answer.state == "failed":
         words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
     return words
-
-
-def _rules(answer: Answer) -> list[Rule]:
-    return answer.rules or [answer.options.rule]
 
 
 def _clip(painter: QPainter, chunk: Chunk, window: tuple[float, float] | None) -> None:

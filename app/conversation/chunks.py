@@ -243,34 +243,19 @@ class Chunk:
 def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
     """Splits a chunk at these offsets; the parts have no positions and no layouts."""
     edges = [0, *cuts, units(chunk.text)]
-    raw = chunk.text.encode("utf-16-le", "surrogatepass")
-    parts = [
-        Chunk(
-            0,
-            0.0,
-            raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"),
-            number=chunk.number,
-            line_format=chunk.line_format,
-            hang=chunk.hang,
-        )
-        for start, end in pairwise(edges)
-    ]
+    texts = [slice_units(chunk.text, start, end) for start, end in pairwise(edges)]
+    parts = [Chunk(0, 0.0, text, number=chunk.number, line_format=chunk.line_format, hang=chunk.hang) for text in texts]
     parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
     part = 0
     for run in chunk.runs:
-        start, end, blanks = run.start, run.start + run.length, run.blanks
+        start, end, blanks = run.start, run.end, run.blanks
         while start < end:
             while start >= edges[part + 1]:
                 part += 1
             stop, letters = min(end, edges[part + 1]), run.start + run.blanks
-            continues_after, continues_before = (
-                run.continues_after or letters < stop < end,
-                run.continues_before or start > letters,
-            )
+            continues = run.continues_after or letters < stop < end, run.continues_before or start > letters
             blanks = min(blanks, stop - start)
-            parts[part].runs.append(
-                PieceRun(start - edges[part], stop - start, run.kind, run.spot, blanks, continues_after, continues_before)
-            )
+            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, blanks, *continues))
             start, blanks = stop, 0
     into = chunk.into
     for piece in parts:

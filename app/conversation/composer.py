@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,15 +10,16 @@ from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
-from app.conversation.pasted_text import AttachmentPreview, is_long, pasted
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.dragged import local_files
 from app.look.flow_layout import wrapping
-from app.look.theme import Theme
+from app.look.placing import limit_to_screen
+from app.look.theme import DARK, Theme
 from app.look.widgets import (
     ElidedLabel,
     FocusFrame,
+    TransientDialog,
     icon_button,
     in_column,
     in_row,
@@ -27,6 +28,7 @@ from app.look.widgets import (
     push_button,
     restyle,
     scrolling,
+    stretch,
     tint,
 )
 from app.look.wording import DEFINITIONS
@@ -35,6 +37,9 @@ from app.session.attachments import Attachment, is_attachable, joined, taken_apa
 from engine.values.wording import amount
 
 MAX_LINES = 9
+MOST_LETTERS, MOST_LINES = 4000, 60
+"""Limits above which a pasted text becomes an attachment; in the field, it would hide the conversation."""
+PREVIEW_SIZE = QSize(680, 520)
 LONGEST_NAME = 28
 """Letters of a file's name on its chip."""
 SHARE = 0.5
@@ -107,17 +112,56 @@ def dropped_files(data: QMimeData) -> list[Path]:
     return paths if len(paths) == len(data.urls()) and all(map(is_attachable, paths)) else []
 
 
+def is_long(text: str) -> bool:
+    """Returns whether a pasted text is attached instead of inserted into the field."""
+    return bool(text.strip()) and (len(text) > MOST_LETTERS or text.count("\n") >= MOST_LINES)
+
+
+def pasted(text: str, taken: Collection[str]) -> Attachment:
+    """Returns a pasted text as an attachment, with a name that is not in `taken`."""
+    number, name = 1, "Pasted text.txt"
+    while name in taken:
+        number += 1
+        name = f"Pasted text {number}.txt"
+    return Attachment(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class AttachmentPreview(TransientDialog):
+    """A dialog with the whole text of an attachment.
+
+    Signals:
+        unfolded: the user wants the text in the message field instead.
+    """
+
+    unfolded = Signal()
+
+    def __init__(self, attachment: Attachment, scale: float, parent: QWidget) -> None:
+        super().__init__(parent, "attachmentPreview", attachment.name)
+        self.words = named(QPlainTextEdit(attachment.text, readOnly=True), "attachmentText", attachment.name)
+        self.words.setFont(themes.mono_font(scale))
+        self.words.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.unfold = push_button("Put it in as text", "quietButton", self._unfold)
+        close = push_button("Close", "quietButton", self.reject)
+        in_column(
+            (self.words, 1), in_row(self.unfold, stretch(), close, spacing=8), spacing=10, margins=(14, 14, 14, 12), parent=self
+        )
+        self.resize(limit_to_screen(parent, PREVIEW_SIZE))
+        self.words.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _unfold(self) -> None:
+        self.accept()
+        self.unfolded.emit()
+
+
 class Chip(QFrame):
     """The chip of an attached file: its name, which opens a preview, the number of its tokens, and a button that removes it."""
 
-    def __init__(self, attachment: Attachment, remove: Callable[[], object]) -> None:
+    def __init__(self, attachment: Attachment) -> None:
         super().__init__()
         self.setObjectName("attachmentChip")
         self.attachment = attachment
         self.words = named(QPushButton(), "chipName", f"Preview of {attachment.name}")
-        self.remove = named(
-            icon_button("close", plain_tip(f"Remove {attachment.name}"), remove), label=f"Remove {attachment.name}"
-        )
+        self.remove = named(icon_button("close", plain_tip(f"Remove {attachment.name}")), label=f"Remove {attachment.name}")
         in_row(self.words, self.remove, spacing=2, margins=(10, 0, 2, 0), parent=self)
         self.show_tokens(None)
 
@@ -175,7 +219,7 @@ class Composer(QWidget):
         self._running = False
         self._raw = False
         self._room = 1000
-        self._theme: Theme | None = None
+        self._theme: Theme = DARK
         self._scale = 1.0
         self.frame = named(FocusFrame(), "composerFrame")
         self.edit = PromptEdit()
@@ -194,12 +238,12 @@ class Composer(QWidget):
             label="Attach files",
         )
         self.clip.setCursor(Qt.CursorShape.ArrowCursor)
-        self.edit_note = named(QLabel("Editing the last prompt. Press Esc to cancel."), "editNote")
+        self.edit_note = named(QLabel(), "editNote")
         self.hint = named(ElidedLabel(), "composerHint")
         self.hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.context = named(QLabel(), "contextUse", "Context use")
-        self.send = self._button("sendButton", "Send", "send", "Send the message (Enter)")
-        self.stop = self._button("stopButton", "Stop", "stop", "Stop the answer (Esc)")
+        self.send = self._button("sendButton", "Send", "Send the message (Enter)")
+        self.stop = self._button("stopButton", "Stop", "Stop the answer (Esc)")
         self.send.clicked.connect(self.submit)
         self.stop.clicked.connect(self.stopped)
         self.edit.submitted.connect(self.submit)
@@ -227,12 +271,8 @@ class Composer(QWidget):
         self.set_running(False)
         self.set_editing("")
 
-    def _button(self, name: str, title: str, drawing: str, words: str) -> QPushButton:
-        button = push_button(title, name)
-        button.setProperty("drawing", drawing)
-        button.setAccessibleName(title)
-        button.setAccessibleDescription(words)
-        button.setToolTip(words)
+    def _button(self, name: str, title: str, words: str) -> QPushButton:
+        button = named(push_button(title, name), label=title, description=words, tip=words)
         button.setCursor(Qt.CursorShape.ArrowCursor)
         return button
 
@@ -261,12 +301,11 @@ class Composer(QWidget):
         for attachment in attachments:
             if any(chip.attachment == attachment for chip in self.chips):
                 continue
-            chip = Chip(attachment, lambda: None)
+            chip = Chip(attachment)
             chip.remove.clicked.connect(partial(self._remove, chip))
             chip.words.clicked.connect(partial(self._preview, chip))
             chip.setCursor(Qt.CursorShape.ArrowCursor)
-            if self._theme is not None:
-                tint(chip.remove, self._theme, self._scale)
+            tint(chip.remove, self._theme, self._scale)
             self.chips.append(chip)
             layout = self._chips.layout()
             assert layout is not None
@@ -291,8 +330,7 @@ class Composer(QWidget):
         for chip in self.active_chips:
             layout.addWidget(chip)
             chip.show()  # a hidden chip would not count when the field is measured
-            if self._theme is not None:
-                tint(chip.remove, self._theme, self._scale)
+            tint(chip.remove, self._theme, self._scale)
         self._active.setVisible(bool(active))
         self.set_room(self._room)
         if had_focus:
@@ -399,8 +437,7 @@ class Composer(QWidget):
         ready = bool(self.chips) or bool(self.edit.toPlainText().strip())
         self.changed.emit()
         self.send.setEnabled(ready)
-        if self._theme is not None:
-            self.send.setIcon(themes.icon("send", self._theme.on_accent if ready else self._theme.faint))
+        self.send.setIcon(themes.icon("send", self._theme.on_accent if ready else self._theme.faint))
 
     @Slot()
     def submit(self) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollBar, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QWidget
 
 from app.conversation.blocks import Block
 from app.conversation.chunks import slice_units
 from app.conversation.text_flow import Flow
+from app.conversation.transcript import Transcript
 from app.look.theme import Theme
 from app.look.widgets import icon_button, in_row, named, tint
 from engine.lens.pieces import GHOSTS
@@ -60,31 +60,10 @@ def find(blocks: list[Block], words: str) -> list[Match]:
     return found
 
 
-class SearchedView(Protocol):
-    """The part of the transcript's interface that is needed here."""
-
-    blocks: list[Block]
-
-    def top_of(self, index: int, offset: int) -> float:
-        """Returns the y of a letter of a block in the document, in pixels."""
-
-    def go_to_range(self, index: int, start: int, end: int) -> None:
-        """Selects a range of a block and scrolls to it."""
-
-    def viewport(self) -> QWidget:
-        """Returns the widget in which the text is painted."""
-
-    def verticalScrollBar(self) -> QScrollBar:
-        """Its value is the height of the document that is scrolled out of sight, in pixels."""
-
-    def setFocus(self, reason: Qt.FocusReason) -> None:
-        """Gives the view the keyboard focus."""
-
-
 class FindBar(QWidget):
     """A search field with buttons for the next and the previous match; matches are highlighted while it is open."""
 
-    def __init__(self, view: SearchedView) -> None:
+    def __init__(self, view: Transcript) -> None:
         super().__init__()
         self._view = view
         self._matches: list[Match] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextOption
 
@@ -30,7 +30,6 @@ class Style:
         line_height: height of a line, relative to the font's own.
         ghosts_above: rejected tokens are not in the line but small in a free strip above it.
         highlighted: the kind of tokens that is highlighted while all others are dim; None if none is.
-        ghost_formats: a cache of the formats of rejected and unjudged tokens, which every round needs.
     """
 
     theme: Theme
@@ -39,7 +38,6 @@ class Style:
     line_height: float = 1.45
     ghosts_above: bool = False
     highlighted: Kind | None = None
-    ghost_formats: dict[tuple[Kind, str, Kind | None], QTextCharFormat] = field(default_factory=dict, repr=False, compare=False)
 
 
 def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, float]:
@@ -80,9 +78,7 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
     formats = []
     if chunk.line_format.kind == "fence":
         formats.append(format_range(0, units(chunk.text), _format(theme.faint, font)))
-    key = font.key()
-    looks = {kind: style.ghost_formats.get((kind, key, style.highlighted)) or _ghost_format(kind, font, style) for kind in GHOSTS}
-    style.ghost_formats.update({(kind, key, style.highlighted): look for kind, look in looks.items()})
+    looks = {kind: _ghost_format(kind, font, style) for kind in GHOSTS.intersection(run.kind for run in chunk.runs)}
     back = None if style.highlighted is None else _format(theme.muted, font)
     spans, at = iter(chunk.spans), 0
     span = next(spans, None)

@@ -26,12 +26,16 @@ class RoundMotion:
 
     Args:
         clock: monotonic clock in seconds.
+
+    Attributes:
+        newest: the round that arrived last, whether it moves or not; None before the first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._now = 0.0
-        self._arrivals: deque[tuple[int, float]] = deque()  # (round, when), oldest first
+        self._arrivals: deque[tuple[Round, float]] = deque()  # (round, when), oldest first
+        self.newest: Round | None = None
 
     def __bool__(self) -> bool:
         return bool(self._arrivals)
@@ -39,7 +43,7 @@ class RoundMotion:
     @property
     def first(self) -> int | None:
         """The oldest round that still moves, by its index; None if none does."""
-        return self._arrivals[0][0] if self._arrivals else None
+        return self._arrivals[0][0].index if self._arrivals else None
 
     def step(self, arrived: list[Round]) -> None:
         """Begins a frame, with the rounds that have arrived since the last one."""
@@ -47,23 +51,25 @@ class RoundMotion:
         while self._arrivals and self._now - self._arrivals[0][1] >= SECONDS:
             self._arrivals.popleft()
         if len(arrived) <= JUMP:
-            self._arrivals.extend((round_.index, self._now) for round_ in arrived if round_.proposals)
+            self._arrivals.extend((round_, self._now) for round_ in arrived if round_.proposals)
+        self.newest = arrived[-1] if arrived else self.newest
 
     def settle(self) -> None:
         """Ends all motion."""
         self._arrivals.clear()
 
-    def progress(self, round_: int) -> float:
-        """Returns how far a round has come, from 0 at its arrival to 1."""
-        arrived = next((when for index, when in self._arrivals if index == round_), None)
-        return 1.0 if arrived is None else min(1.0, (self._now - arrived) / SECONDS)
+    def _progress(self, index: int) -> tuple[Round | None, float]:
+        """Returns the round of this index if it moves, and how far it has come, from 0 at its arrival to 1."""
+        found = next(((round_, when) for round_, when in self._arrivals if round_.index == index), None)
+        return (None, 1.0) if found is None else (found[0], min(1.0, (self._now - found[1]) / SECONDS))
 
-    def is_judged(self, round_: Round, spot: Spot) -> bool:
-        """Returns whether the verdict on a token of the round is shown yet."""
+    def is_judged(self, spot: Spot) -> bool:
+        """Returns whether the verdict on a token is shown yet."""
+        round_, progress = self._progress(spot.round)
         start, end = SWEEP
-        place = 1.0 if spot.own else (spot.at + 1) / max(1, len(round_.proposals))
-        return self.progress(round_.index) >= start + (end - start) * place
+        place = 1.0 if round_ is None or spot.own else (spot.at + 1) / len(round_.proposals)
+        return progress >= start + (end - start) * place
 
-    def drop(self, round_: int) -> float:
+    def drop(self, index: int) -> float:
         """Returns how far the target's own token of a round is still above its place, from 1 to 0; it slows down."""
-        return (1 - self.progress(round_)) ** 2
+        return (1 - self._progress(index)[1]) ** 2

@@ -4,58 +4,28 @@ token cursor."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPen
-from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Box
 from app.conversation.draft_strip import DraftStrip, draft_strip
 from app.conversation.token_boxes import fragments_of, gap_before, in_window, spot_at, spot_before, spot_from
 from app.look.marks import draw_bracket, open_box_path
-from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
-from app.session.session import Session
 from app.session.token_navigation import neighbour, place_of, spot_of
 from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of, spot_of_emitted
+
+if TYPE_CHECKING:
+    from app.conversation.answer_view import AnswerView
 
 LAST = 2**31
 LANDMARKS = 40
 """Maximum number of tokens searched for one that has letters both in the token view and in the reading view."""
 MARGIN = 60
 """Minimum distance in pixels of a token that a key pointed at from the edge of the view."""
-
-
-class View(Protocol):
-    """The part of the transcript's interface that is needed here."""
-
-    session: Session
-    theme: Theme
-
-    @property
-    def hidden(self) -> frozenset[Kind]:
-        """The kinds of tokens that are left out of the text."""
-
-    @property
-    def column(self) -> QRect:
-        """The column of text in the viewport; only its left edge and width matter."""
-
-    def answer_block(self, turn: int) -> AnswerBlock | None:
-        """Returns the block of a turn's answer, by the turn's index in the session; None if there is none."""
-
-    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
-        """The answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""
-
-    def viewport(self) -> QWidget:
-        """Returns the widget in which the text is painted; the pointer's coordinates are relative to it."""
-
-    def verticalScrollBar(self) -> QScrollBar:
-        """Its value is the height of the document that is scrolled out of sight, in pixels."""
-
-    def code_moved(self) -> None:
-        """Repaints after a code block was scrolled sideways."""
 
 
 class TokenPointer(QObject):
@@ -72,7 +42,7 @@ class TokenPointer(QObject):
     walked = Signal()
     entered = Signal()
 
-    def __init__(self, view: View, cursor: Cursor, parent: QObject) -> None:
+    def __init__(self, view: AnswerView, cursor: Cursor, parent: QObject) -> None:
         super().__init__(parent)
         self.view = view
         self.cursor = cursor

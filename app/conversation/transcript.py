@@ -20,18 +20,16 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip
 
 from app.conversation.answer_buttons import AnswerButtons
 from app.conversation.answer_view import AnswerView, thought_action
 from app.conversation.blocks import AnswerBlock, Block, UserBlock
 from app.conversation.chunks import CodeScroll
-from app.conversation.hit_testing import Hit
+from app.conversation.hit_testing import Hit, Selection
 from app.conversation.legend import Legend
 from app.conversation.letter_formats import Style
 from app.conversation.message_tools import MessageTools
-from app.conversation.selection import Selection
-from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.theme import Theme
@@ -85,17 +83,15 @@ class Transcript(AnswerView):
         theme: Theme,
         scale: float,
         ghosts: Ghosts,
-        parent: QWidget | None = None,
-        cursor: Cursor | None = None,
+        cursor: Cursor,
         reading: bool = False,
     ) -> None:
-        super().__init__(session, ghosts, parent)
+        super().__init__(session, cursor, ghosts)
         self.reading = reading
         self.may_move = False
         self.status = ""
         self.fraction: float | None = None
         self.blocks: list[Block] = []
-        self._answers: list[Answer] = []
         self.selection = Selection()
         self._pressed: QPointF | None = None
         self._resize_timer = QTimer(self, singleShot=True, interval=40)
@@ -113,7 +109,6 @@ class Transcript(AnswerView):
             f"sideways, {native_keys('Ctrl+A')} selects all, {native_keys('Ctrl+C')} copies.",
         )
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
-        self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.buttons = AnswerButtons(
@@ -186,7 +181,7 @@ class Transcript(AnswerView):
         share = bar.value() / max(1, bar.maximum())
         kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at the top it stays there
         before = self.blocks
-        self.blocks, self._answers = [], []
+        self.blocks = []
         self.selection.select(None, None)
         self.sync()
         for old, new in zip(before, self.blocks, strict=False):
@@ -209,17 +204,16 @@ class Transcript(AnswerView):
         Args:
             only_rounds: only rounds are new, so everything keeps its position unless a line is added.
         """
-        answers = [turn.answer for turn in self.session.turns]
-        if self._answers != answers[: len(self._answers)]:
-            self.blocks, self._answers = [], []
+        answers, known = [turn.answer for turn in self.session.turns], len(self.blocks) // 2
+        if [block.answer for block in self._answer_blocks] != answers[:known]:
+            self.blocks = []
             self.selection.select(None, None)
             self.pointing.cursor.forget()
+            known = 0
         self.pointing.check()
-        known = len(self._answers)
         for turn in self.session.turns[known:]:
             self.blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
             self.blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
-            self._answers.append(turn.answer)
         if self.blocks and isinstance(newest := self.blocks[-1], AnswerBlock):
             newest.status, newest.fraction, newest.may_move = self.status, self.fraction, self.may_move
             scrolled = self.verticalScrollBar().value()
@@ -228,12 +222,12 @@ class Transcript(AnswerView):
                 self.selection.select(None, None)  # offsets of the other view do not apply
             bottom = newest.top + newest.height
             newest.grow()
-            grown = len(self._answers) != known or newest.top + newest.height != bottom
+            grown = len(answers) != known or newest.top + newest.height != bottom
             if grown or not only_rounds or newest.fold or newest.flow.codes or newest.flow.code_scrolls:
                 self._place()
             if kept:
                 self.pointing.return_to(kept)
-            if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
+            if len(answers) == known and self.verticalScrollBar().value() == scrolled:
                 rest = self.viewport().rect()
                 rest.setTop(round(newest.top + newest.changed_top) - scrolled - 4)
                 rest.setBottom(round(max(bottom, newest.top + newest.height)) - scrolled)
@@ -348,10 +342,10 @@ class Transcript(AnswerView):
 
     def read_again(self, answer: Answer) -> None:
         """Rebuilds the block of an answer whose text or tokens were replaced, without moving the view."""
-        turn = next((turn for turn, other in enumerate(self._answers) if other is answer), None)
-        if turn is None or (before := self.answer_block(turn)) is None:
+        found = (turn for turn, block in enumerate(self._answer_blocks) if block.answer is answer)
+        if (turn := next(found, None)) is None:
             return
-        bar = self.verticalScrollBar()
+        before, bar = self._answer_blocks[turn], self.verticalScrollBar()
         above = before.top + before.height <= bar.value()
         block = AnswerBlock(self._style, self.column.width(), answer, self.ghosts, self.reading)
         self.blocks[2 * turn + 1] = block
@@ -377,6 +371,10 @@ class Transcript(AnswerView):
         measure = max(self._measure, min(self._wide_measure, round(0.6 * whole)))
         width = max(120, min(whole - 2 * margin, max(measure, round(least * self.scale))))
         return QRect((whole - width) // 2, 0, width, self.viewport().height())
+
+    @property
+    def _answer_blocks(self) -> list[AnswerBlock]:
+        return [block for block in self.blocks if isinstance(block, AnswerBlock)]
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
         """Returns the block of a turn's answer."""
@@ -501,8 +499,8 @@ class Transcript(AnswerView):
     def copy_answer(self) -> None:
         """Copies the newest answer to the clipboard, without rejected proposals and without thoughts. An answer that consists of
         thoughts alone is copied whole."""
-        if self._answers:
-            text = self._answers[-1].text
+        if self._answer_blocks:
+            text = self._answer_blocks[-1].answer.text
             QGuiApplication.clipboard().setText(text.answer or text.text)
 
     # Qt

@@ -184,7 +184,9 @@ class VerdictCard(QFrame):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
         self._look = CardLook(theme, scale)
-        self._body.setPalette(QPalette(QColor(theme.panel)))
+        ground = QPalette()
+        ground.setColor(QPalette.ColorRole.Window, theme.panel)
+        self._body.setPalette(ground)
         mono = mono_font(scale, 14)
         mono.setBold(True)
         self.token.setFont(mono)

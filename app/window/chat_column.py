@@ -58,8 +58,8 @@ class ChatColumn(QWidget):
             themes.resolve(settings.appearance),
             settings.text_scale,
             settings.ghosts,
-            cursor=cursor,
-            reading=settings.reading,
+            cursor,
+            settings.reading,
         )
         self.find_bar = FindBar(self.transcript)
         self.banner, self.lock = Banner(), Banner()

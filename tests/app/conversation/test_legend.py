@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.conversation.blocks import AnswerBlock, UserBlock
 from app.conversation.transcript import Transcript
 from app.look.theme import LIGHT
+from app.session.cursor import Cursor
 from app.session.session import Session
 from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import LEGEND
@@ -29,7 +30,7 @@ def open_transcript(qtbot: QtBot) -> Open:
         session = Session()
         answer = session.add_turn("Tell me a story.", DecodingOptions(), "head")
         answer.run_id = 1
-        transcript = Transcript(session, LIGHT, 1.0, ghosts)
+        transcript = Transcript(session, LIGHT, 1.0, ghosts, Cursor())
         qtbot.addWidget(transcript)
         transcript.resize(width, 420)
         transcript.show()
@@ -183,7 +184,7 @@ def test_the_legend_stands_above_the_first_answer_and_stays_in_view_while_someth
 
 
 def test_an_empty_conversation_has_no_legend(qtbot: QtBot) -> None:
-    transcript = Transcript(Session(), LIGHT, 1.0, "all")
+    transcript = Transcript(Session(), LIGHT, 1.0, "all", Cursor())
     qtbot.addWidget(transcript)
     transcript.show()
     transcript.sync()

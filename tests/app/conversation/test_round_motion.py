@@ -15,6 +15,7 @@ from app.conversation.token_boxes import fragments_of
 from app.conversation.transcript import Transcript
 from app.look import motion as system
 from app.look import theme as themes
+from app.session.cursor import Cursor
 from app.session.session import Answer, Session, Turn
 from engine.lens.pieces import Ghosts, Spot
 from engine.types import DecodingOptions, Round, RoundFinished, RunStarted
@@ -35,7 +36,7 @@ class Shown:
         answer = Answer(options=DecodingOptions(), drafter="head", submitted=0.0, model="model", run_id=3)
         self.session.turns.append(Turn("Tell me a story.", answer))
         self.session.apply(RunStarted(3, DecodingOptions(), 10, "head", "", ""))
-        self.view = Transcript(self.session, themes.DARK, 1.0, ghosts)
+        self.view = Transcript(self.session, themes.DARK, 1.0, ghosts, Cursor())
         qtbot.addWidget(self.view)
         self.view.may_move = may_move
         self.view.resize(600, 400)
@@ -101,7 +102,7 @@ def test_verdicts_appear_one_after_the_other(qtbot: QtBot) -> None:
     counts = []
     for _ in range(12):
         shown.frame()
-        counts.append(sum(shown.block.motion.is_judged(NEWEST, spot) for spot in spots))
+        counts.append(sum(shown.block.motion.is_judged(spot) for spot in spots))
         shown.now += SECONDS / 11
     assert counts == sorted(counts)
     assert {0, 1, 2, 3} <= set(counts)

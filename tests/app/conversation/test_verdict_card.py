@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
+from app.conversation.message_tools import SiblingSwitch
 from app.conversation.screen_reader import plain_text
-from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.verdict_card import VerdictCard
 from app.conversation.verdict_charts import CardLook, ScoreChart
 from app.conversation.verdict_host import corner

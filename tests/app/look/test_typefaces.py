@@ -14,6 +14,7 @@ from app.conversation.transcript import MEASURE, SAMPLE, Transcript
 from app.look import theme as themes
 from app.look import typefaces
 from app.look.typefaces import CODE, TEXT, choose_family, load_bundled
+from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.window import Window
@@ -83,7 +84,7 @@ def test_code_has_no_ligatures(qapp: object) -> None:
 
 @pytest.mark.parametrize("scale", [0.8, 1.0, 1.8])
 def test_a_line_of_the_conversation_holds_65_to_75_letters_and_a_few_more_in_a_wide_view(qtbot: QtBot, scale: float) -> None:
-    transcript = Transcript(Session(), themes.LIGHT, scale, "all")
+    transcript = Transcript(Session(), themes.LIGHT, scale, "all", Cursor())
     qtbot.addWidget(transcript)
     letter = QFontMetricsF(themes.reading_font(scale)).horizontalAdvance(SAMPLE) / len(SAMPLE)
     assert 65 <= transcript.column_in(round(800 * scale)).width() / letter <= 75

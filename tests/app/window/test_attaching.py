@@ -11,7 +11,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.conversation.pasted_text import AttachmentPreview
+from app.conversation.composer import AttachmentPreview
 from app.conversation.screen_reader import plain_text
 from app.window.window import Window
 from tests.app.driving import Open, settle, wait_for_answer
