@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -15,11 +14,12 @@ from pytestqt.qtbot import QtBot
 from app.session.cursor import Place
 from app.session.session import Session
 from app.session.token_navigation import neighbour
-from app.window.window import Window
 from engine.lens.pieces import GHOSTS
 from engine.rounds.trace import read
 from engine.types import DecodingOptions, RoundFinished, RunFinished, RunStarted
-from tests.app.fakes import FakeEngine, make_round, story_rounds
+from tests.app.conversation.showing import PROMPT, Conversation, Show
+from tests.app.driving import Open
+from tests.app.fakes import make_round, story_rounds
 from tests.traces import write_trace
 
 THOUGHT = "<think>\nThe user asks for a short story.\nLet me think.\n</think>"
@@ -27,43 +27,28 @@ ANSWER = "Here is **the story** that you\n\n- wanted."
 TEXT = f"{THOUGHT}\n\n{ANSWER}"
 
 
-def shown_text(window: Window) -> str:
-    """The newest answer's text as it stands on the screen, without ghosts."""
-    flow = window.transcript.blocks[-1].flow
-    return flow.text_between(0, flow.length)
+def visible_buttons(shown: Conversation) -> list[QToolButton]:
+    return [each for each in shown.transcript.buttons.thoughts.widgets if each.isVisible()]
 
 
-def button(window: Window) -> QToolButton:
-    (found,) = (each for each in window.transcript.buttons.thoughts.widgets if each.isVisible())
+def button(shown: Conversation) -> QToolButton:
+    (found,) = visible_buttons(shown)
     return found
 
 
-def answered(qtbot: QtBot, show_window: Callable[..., Any], text: str = TEXT, **settings: Any) -> Window:
-    window: Window = show_window(FakeEngine(story_rounds(text)), **settings)
-    window.send("Tell me a story.")
-    qtbot.waitUntil(lambda: window.session.running is None)
-    return window
-
-
-def test_the_thought_is_counted_while_it_goes_on_and_then_folded(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+def test_the_thought_is_counted_while_it_goes_on_and_then_folded(show_conversation: Show) -> None:
     rounds = story_rounds(TEXT)
-    engine = FakeEngine(rounds)
-    window = show_window(engine)
-    engine.pause_after = 2
-    window.send("Tell me a story.")
-    qtbot.waitUntil(lambda: len(window.session.turns[0].answer.rounds) == 2)
+    shown = show_conversation(rounds[:2], finished=False)
     begun = sum(len(round_.emitted) for round_ in rounds[:2])
-    qtbot.waitUntil(lambda: button(window).text() == f"Thinking · {begun} tokens")
-    assert shown_text(window) == ""
-    engine.pause_after = None
-    qtbot.waitUntil(lambda: window.session.running is None)
-    assert shown_text(window) == ANSWER
+    assert button(shown).text() == f"Thinking · {begun} tokens" and shown.shown_text() == ""
+    shown.add(rounds[2:])
+    shown.finish()
+    assert shown.shown_text() == ANSWER
     last = next(round_ for round_ in rounds if any("</think>" in token.text for token in round_.emitted))
     seconds = (last.started + last.milliseconds.total) / 1000
     emitted = [token.text for round_ in rounds for token in round_.emitted]
     tokens = emitted.index("</think>") + 1
-    assert button(window).text() == f"Thought for {seconds:.2f} s · {tokens} tokens"
-    assert button(window).accessibleName() == button(window).text()
+    assert button(shown).text() == button(shown).accessibleName() == f"Thought for {seconds:.2f} s · {tokens} tokens"
 
 
 CHANNELS = (
@@ -73,117 +58,96 @@ CHANNELS = (
 
 
 @pytest.mark.parametrize("thought", ["<|channel>thought\nLet me think.\n<channel|>", CHANNELS])
-def test_thoughts_in_channels_are_folded_while_they_come_and_then(
-    thought: str, qtbot: QtBot, show_window: Callable[..., Any]
-) -> None:
+def test_thoughts_in_channels_are_folded_while_they_come_and_then(show_conversation: Show, thought: str) -> None:
     rounds = story_rounds(f"{thought}\n{ANSWER}")
-    engine = FakeEngine(rounds)
-    window = show_window(engine)
-    window.send("Tell me a story.")
-    seen: set[str] = set()
-    qtbot.waitUntil(lambda: seen.add(shown_text(window)) or window.session.running is None)  # type: ignore[func-returns-value]
-    seen.add(shown_text(window))
-    assert not any("channel" in text or "think" in text for text in seen)
-    assert shown_text(window) == ANSWER
-    assert button(window).text().startswith("Thought for ")
-    window.transcript.copy_answer()
+    shown = show_conversation([], finished=False)
+    for round_ in rounds:
+        shown.add([round_])
+        assert not re.search("channel|think", shown.shown_text())
+    shown.finish()
+    assert shown.shown_text() == ANSWER
+    assert button(shown).text().startswith("Thought for ")
+    shown.transcript.copy_answer()
     assert QGuiApplication.clipboard().text() == ANSWER
-    button(window).click()
-    assert shown_text(window) == f"{thought}\n{ANSWER}"
+    button(shown).click()
+    assert shown.shown_text() == f"{thought}\n{ANSWER}"
 
 
-@pytest.mark.parametrize("cut", ["<|channel>thought\nLet me", "<|channel|>analysis<|message|>Let me", CHANNELS[:-3]])
-def test_a_thought_in_a_channel_that_was_cut_off_says_so(cut: str, qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, cut)
-    assert button(window).text().endswith(", not finished")
-    assert shown_text(window) == ""
+@pytest.mark.parametrize(
+    "cut", ["<think>\nand so on", "<|channel>thought\nLet me", "<|channel|>analysis<|message|>Let me", CHANNELS[:-3]]
+)
+def test_a_thought_that_was_cut_off_says_so_and_is_what_can_be_copied(show_conversation: Show, cut: str) -> None:
+    shown = show_conversation(story_rounds(cut))
+    assert button(shown).text().endswith(" tokens, not finished")
+    assert shown.shown_text() == ""
+    shown.transcript.copy_answer()
+    assert QGuiApplication.clipboard().text() == cut
 
 
-def test_a_click_opens_it_where_it_is_and_folds_it_again(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window)
-    top = button(window).y()
-    qtbot.mouseClick(button(window), Qt.MouseButton.LeftButton)
-    assert shown_text(window) == TEXT
-    assert button(window).y() == top
-    flow = window.transcript.blocks[-1].flow
+def test_a_click_opens_it_where_it_is_and_folds_it_again(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(story_rounds(TEXT))
+    top = button(shown).y()
+    qtbot.mouseClick(button(shown), Qt.MouseButton.LeftButton)
+    assert (shown.shown_text(), button(shown).y()) == (TEXT, top)
+    flow = shown.transcript.blocks[-1].flow
     assert [seam.divider.words for chunk in flow.chunks for seam in chunk.placed_dividers] == ["Answer"]
-    qtbot.mouseClick(button(window), Qt.MouseButton.LeftButton)
-    assert shown_text(window) == ANSWER
+    qtbot.mouseClick(button(shown), Qt.MouseButton.LeftButton)
+    assert shown.shown_text() == ANSWER
 
 
-def test_the_reading_view_folds_too(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, reading=True)
-    assert shown_text(window) == ANSWER
-    button(window).click()
-    assert shown_text(window) == TEXT
+def test_the_reading_view_folds_too(show_conversation: Show) -> None:
+    shown = show_conversation(story_rounds(TEXT), reading=True)
+    assert shown.shown_text() == ANSWER
+    button(shown).click()
+    assert shown.shown_text() == TEXT
 
 
-def test_the_answer_is_copied_without_the_thought(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window)
-    window.transcript.copy_answer()
+def test_the_answer_is_copied_without_the_thought(show_conversation: Show) -> None:
+    transcript = show_conversation(story_rounds(TEXT)).transcript
+    transcript.copy_answer()
     assert QGuiApplication.clipboard().text() == ANSWER
-    window.transcript.select_all()
-    assert window.transcript.selected_text() == f"Tell me a story.\n\n{ANSWER}"
+    transcript.select_all()
+    assert transcript.selected_text() == f"{PROMPT}\n\n{ANSWER}"
 
 
-def test_code_behind_a_thought_is_copied_as_it_was_written(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, f"{THOUGHT}\n\nThis:\n```\n\tone\n```\nand that.")
-    block = window.transcript.answer_block(0)
-    assert block is not None
+def test_code_behind_a_thought_is_copied_as_it_was_written(show_conversation: Show) -> None:
+    shown = show_conversation(story_rounds(f"{THOUGHT}\n\nThis:\n```\n\tone\n```\nand that."))
     for _ in range(2):
+        block = shown.transcript.answer_block(0)
+        assert block is not None
         (code,) = (code for _, _, code in block.flow.codes)
         assert block.code_text(code) == "\tone"
-        button(window).click()
-        block = window.transcript.answer_block(0)
-        assert block is not None
+        button(shown).click()
 
 
-def test_keys_walk_past_what_is_folded_and_a_token_pinned_elsewhere_opens_it(
-    qtbot: QtBot, show_window: Callable[..., Any]
-) -> None:
-    window = answered(qtbot, show_window)
-    answer = window.session.turns[0].answer
-    turns = window.session.turns
+def test_keys_walk_past_what_is_folded_and_a_token_pinned_elsewhere_opens_it(show_conversation: Show) -> None:
+    shown = show_conversation(story_rounds(TEXT))
+    answer, turns, folded = shown.answer, shown.session.turns, Place(0, 1, emitted=0)
     first = neighbour(turns, Place(0, -1), 1, GHOSTS)
-    assert first is not None
-    assert answer.rounds[first.round].text and "Here" in answer.rounds[first.round].text
-    window.cursor_place.pin(Place(0, 1, emitted=0))
-    assert answer.shows_thought
-    assert shown_text(window) == TEXT
-    assert window.transcript.pointing.boxes(Place(0, 1, emitted=0))
+    assert first is not None and "Here" in answer.rounds[first.round].text
+    shown.cursor.pin(folded)
+    assert answer.shows_thought and shown.shown_text() == TEXT
+    assert shown.transcript.pointing.boxes(folded)
     again = neighbour(turns, Place(0, -1), 1, GHOSTS)
     assert again is not None and again.round == 0
 
 
-def test_answers_without_a_thought_have_no_such_line(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, "Is <think> a mark?")
-    assert not any(each.isVisible() for each in window.transcript.buttons.thoughts.widgets)
-    assert shown_text(window) == "Is <think> a mark?"
+@pytest.mark.parametrize("text", ["Is <think> a mark?", "<thi"])
+def test_what_only_looks_like_a_thought_is_shown(show_conversation: Show, text: str) -> None:
+    shown = show_conversation(story_rounds(text))
+    assert shown.shown_text() == text and not visible_buttons(shown)
 
 
-def test_what_only_begins_like_a_thought_is_shown_when_the_answer_ends(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, "<thi")
-    assert shown_text(window) == "<thi"
-
-
-def test_a_thought_that_was_cut_off_says_so(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    window = answered(qtbot, show_window, "<think>\nand so on")
-    assert button(window).text().endswith(" tokens, not finished")
-    assert shown_text(window) == ""
-    window.transcript.copy_answer()
-    assert QGuiApplication.clipboard().text() == "<think>\nand so on"
-
-
-def test_a_replay_folds_thoughts_also_where_the_prompt_has_opened_them(
-    qtbot: QtBot, show_window: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_replay_folds_thoughts_also_where_the_prompt_has_opened_them(open_window: Open, tmp_path: Path) -> None:
     rounds = story_rounds(TEXT.removeprefix("<think>\n"))
     path = write_trace(tmp_path / "trace.jsonl", rounds, read="<|im_start|>assistant\n<think>\n")
-    window = show_window(FakeEngine())
+    window, _ = open_window()
     window.replay_controller.show(read(path))
     window.replay_controller.go_to(len(rounds))
-    assert shown_text(window) == ANSWER
-    assert button(window).text().startswith("Thought for ")
+    flow = window.transcript.blocks[-1].flow
+    assert flow.text_between(0, flow.length) == ANSWER
+    (found,) = (each for each in window.transcript.buttons.thoughts.widgets if each.isVisible())
+    assert found.text().startswith("Thought for ")
 
 
 @pytest.mark.parametrize("given", ["<think>\nLet me", f"{THOUGHT}\n\nHere"])

@@ -22,11 +22,12 @@ from app.look.placing import visible_part
 from app.look.theme import DARK, LIGHT, Theme
 from app.session.cursor import Place
 from app.session.session import Answer
-from app.session.token_navigation import neighbour, place_of, spot_of
+from app.session.token_navigation import place_of, spot_of
 from app.verdict.verdict import judge
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
 from engine.types import Candidate, Round, Rule, RunFailed
+from tests.app.conversation.showing import Conversation, Show, colours_in
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.trees import tree_options, tree_rounds
@@ -76,81 +77,90 @@ def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Open:
     return opened
 
 
-def middle(window: Window, place: Place) -> QPoint:
-    """A point of the viewport on a token."""
-    return window.transcript.pointing.boxes(place)[0].center().toPoint()
+def ghost(shown: Conversation | Window, round_: int = 1) -> Place:
+    """The rejected proposal of a round of the first answer."""
+    return Place(0, round_, proposal=shown.transcript.session.turns[0].answer.rounds[round_].accepted)
 
 
-def hover(qtbot: QtBot, window: Window, place: Place) -> None:
-    qtbot.mouseMove(window.transcript.viewport(), QPoint(1, 1))  # Qt tells nothing of a pointer that was there already
-    qtbot.mouseMove(window.transcript.viewport(), middle(window, place))
+def token(card: VerdictCard) -> str:
+    """The token on the card; empty while there is none."""
+    return "" if card.verdict is None or card.isHidden() else card.verdict.token
 
 
-def click(qtbot: QtBot, window: Window, place: Place) -> None:
-    qtbot.mouseClick(window.transcript.viewport(), Qt.MouseButton.LeftButton, pos=middle(window, place))
+def press(
+    qtbot: QtBot, shown: Conversation, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> Place:
+    """Presses a key in the text; returns the place pointed at then."""
+    shown.transcript.setFocus()
+    qtbot.keyClick(shown.transcript, key, modifiers)
+    assert shown.cursor.place is not None
+    return shown.cursor.place
 
 
-def ghost(window: Window, round_: int = 1) -> Place:
-    """The rejected proposal of a round."""
-    return Place(0, round_, proposal=window.session.turns[0].answer.rounds[round_].accepted)
+def test_the_pointer_points_the_cursor_and_the_card_follows_after_a_moment(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    place, card = ghost(shown), shown.card
+    shown.hover(place)
+    assert shown.cursor.place == place and card.isHidden(), "not at once"
+    qtbot.waitUntil(card.isVisible)
+    assert "·" in token(card)
+    assert card.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents), "the text stays in reach"
+    shown.hover(QPoint(3, shown.transcript.viewport().height() - 3))
+    assert shown.cursor.place is None
+    qtbot.waitUntil(card.isHidden)
 
 
-def shown(window: Window) -> str:
-    verdict = window.verdicts.card.verdict
-    return "" if verdict is None or window.verdicts.card.isHidden() else verdict.token
-
-
-def test_the_pointer_points_the_cursor_and_the_card_follows_after_a_moment(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    place = ghost(window)
-    seen: list[Place | None] = []
-    window.cursor_place.moved.connect(seen.append)
-    hover(qtbot, window, place)
-    assert seen[-1] == place
-    assert window.verdicts.card.isHidden(), "not at once"
-    qtbot.waitUntil(window.verdicts.card.isVisible)
-    assert "·" in shown(window)
-    assert window.verdicts.card.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents), "the text stays in reach"
-    qtbot.mouseMove(window.transcript.viewport(), QPoint(3, window.transcript.viewport().height() - 3))
-    assert seen[-1] is None
-    qtbot.waitUntil(window.verdicts.card.isHidden)
-
-
-@pytest.mark.parametrize("size", [(1440, 900), (900, 560)])
-@pytest.mark.parametrize("scale", [1.0, 1.5])
-def test_the_card_stays_in_the_window_and_off_its_token(
-    qtbot: QtBot, open_window: Open, size: tuple[int, int], scale: float
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize(
+    ("size", "scale"),
+    [
+        ((1280, 800), 1.0),
+        ((640, 480), 1.4),
+        ((900, 560), 1.5),
+        *(
+            pytest.param(size, scale, marks=pytest.mark.full)
+            for size, scale in [((1280, 800), 1.4), ((940, 600), 1.0), ((940, 600), 1.4), ((640, 480), 1.0)]
+        ),
+    ],
+)
+def test_a_card_that_is_not_pinned_is_whole_and_on_the_screen_and_off_its_token(
+    show_conversation: Show, size: tuple[int, int], scale: float
 ) -> None:
-    window, _ = open_window(size, text_scale=scale)
-    turns = window.session.turns
-    place: Place | None = neighbour(turns, Place(0, -1), 1, frozenset())
-    while place is not None:
-        window.transcript.pointing.go(place)
-        card = window.verdicts.card
-        assert card.isVisible()
-        assert window.rect().contains(card.geometry())
-        area = window.transcript.pointing.area(place)
-        token = QRect(window.transcript.viewport().mapTo(window, area.topLeft()), area.size())
-        if card.height() < min(window.height(), window.screen().availableGeometry().height()) / 2:
-            assert not card.geometry().intersects(token)
-        place = neighbour(turns, place, 1, frozenset(), rounds=True)
+    shown = show_conversation(told_rounds(), size=size, scale=scale)
+    viewport, card = shown.transcript.viewport(), shown.card
+    (area,) = card.findChildren(QScrollArea)
+    seen = 0
+    for round_ in shown.answer.rounds[::3]:
+        for at in range(len(round_.proposals)):
+            place = Place(0, round_.index, at)
+            shown.transcript.pointing.go(place)
+            QApplication.processEvents()
+            assert card.isVisible() and visible_part(shown.host).contains(card.geometry())
+            body, layout = area.widget(), area.widget().layout()
+            assert area.verticalScrollBar().maximum() == 0, "no line is below its end"
+            assert layout is not None and area.viewport().height() >= layout.totalHeightForWidth(body.width())
+            letters = shown.transcript.pointing.area(place)
+            if card.height() < shown.host.height() / 2:
+                assert not card.geometry().intersects(QRect(viewport.mapTo(shown.host, letters.topLeft()), letters.size()))
+            seen += 1
+    assert seen > 10
 
 
-def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    click(qtbot, window, ghost(window))
-    window.resize(700, 520)
-    qtbot.waitUntil(lambda: window.rect().contains(window.verdicts.card.geometry()))
-    assert window.verdicts.card.isVisible()
+def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.click(qtbot, ghost(shown))
+    shown.host.resize(600, 420)
+    qtbot.waitUntil(lambda: shown.host.rect().contains(shown.card.geometry()))
+    assert shown.card.isVisible()
 
 
-def test_a_pinned_card_goes_and_comes_with_the_conversation(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    click(qtbot, window, ghost(window))
-    window.transcript.hide()
-    assert window.verdicts.card.isHidden()
-    window.transcript.show()
-    assert window.verdicts.card.isVisible()
+def test_a_pinned_card_goes_and_comes_with_the_conversation(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.click(qtbot, ghost(shown))
+    shown.transcript.hide()
+    assert shown.card.isHidden()
+    shown.transcript.show()
+    assert shown.card.isVisible()
 
 
 def test_a_card_finds_the_side_with_room() -> None:
@@ -172,94 +182,71 @@ def test_a_card_finds_the_side_with_room() -> None:
     assert not moved.intersects(pointer)
 
 
-def test_arrows_walk_through_every_token_and_ghost_in_reading_order(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(ghosts="all")
-    transcript = window.transcript
-    transcript.setFocus()
-    pieces = window.session.turns[0].answer.text.pieces
-    walked: list[Spot] = []
+def test_arrows_walk_through_every_token_and_ghost_in_reading_order(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds(), ghosts="all")
+    pieces, walked = shown.answer.text.pieces, list[Spot | None]()
     for _ in pieces:
-        qtbot.keyClick(transcript, Qt.Key.Key_Right)
-        place = window.cursor_place.place
-        assert place is not None
-        spot = spot_of(place, window.session.turns[0].answer)
-        assert spot is not None
-        walked.append(spot)
-        assert window.verdicts.card.isVisible()
+        place = press(qtbot, shown, Qt.Key.Key_Right)
+        walked.append(spot_of(place, shown.answer))
+        assert shown.card.isVisible()
     assert walked == [piece.spot for piece in pieces]
-    last = window.cursor_place.place
-    qtbot.keyClick(transcript, Qt.Key.Key_Right)
-    assert window.cursor_place.place == last, "the end is the end"
-    qtbot.keyClick(transcript, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
-    assert window.cursor_place.place is not None
-    assert last is not None
-    assert window.cursor_place.place.round == last.round - 1
-    qtbot.keyClick(transcript, Qt.Key.Key_Escape)
-    assert window.cursor_place.place is None
-    assert window.verdicts.card.isHidden()
+    last = shown.cursor.place
+    assert last is not None and press(qtbot, shown, Qt.Key.Key_Right) == last, "the end is the end"
+    assert press(qtbot, shown, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier).round == last.round - 1
 
 
-def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(size=(1000, 500), side_panel=False)
-    engine.rounds = story_rounds(STORY * 6)
-    window.send("A longer one.")
-    wait_for_answer(qtbot, window)
-    transcript, cursor = window.transcript, window.cursor_place
-    transcript.setFocus()
-    qtbot.keyClick(transcript, Qt.Key.Key_Left)
-    assert window.verdicts.card.isVisible()
+def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(story_rounds(STORY * 6), size=(800, 420))
+    transcript, cursor = shown.transcript, shown.cursor
+    press(qtbot, shown, Qt.Key.Key_Left)
+    assert shown.card.isVisible()
     far = Place(0, 1)
     cursor.point(far)  # as a chart does under the mouse
-    qtbot.waitUntil(lambda: window.verdicts.card.isHidden())
+    qtbot.waitUntil(shown.card.isHidden)
     assert transcript.pointing.area(far).bottom() < 0, "pointing elsewhere does not scroll"
     cursor.pin(far)
-    area = transcript.pointing.area(far)
-    assert area.top() >= 0 and area.bottom() <= transcript.viewport().height(), "pinning elsewhere does"
+    assert transcript.viewport().rect().contains(transcript.pointing.area(far)), "pinning elsewhere does"
 
 
 @pytest.mark.parametrize(
     ("ghosts", "walked"),
     [("none", set()), ("above", {"rejected"}), ("rejected", {"rejected"}), ("all", {"rejected", "unjudged"})],
 )
-def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open, ghosts: Ghosts, walked: set[str]) -> None:
-    window, _ = open_window(ghosts=ghosts)
-    window.transcript.setFocus()
-    kinds = set()
+def test_hidden_ghosts_are_walked_past(qtbot: QtBot, show_conversation: Show, ghosts: Ghosts, walked: set[str]) -> None:
+    shown, kinds = show_conversation(told_rounds(), ghosts=ghosts), set()
     for _ in range(30):
-        qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-        verdict = window.verdicts.card.verdict
-        assert verdict is not None
-        kinds.add(verdict.kind)
+        place = press(qtbot, shown, Qt.Key.Key_Right)
+        assert not shown.transcript.pointing.area(place).isEmpty()
+        assert shown.card.verdict is not None
+        kinds.add(shown.card.verdict.kind)
     assert kinds == {"accepted", "correction", "bonus"} | walked
 
 
-def test_a_fold_stands_for_every_unjudged_token_of_its_round_and_says_what_they_were(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(ghosts="all")
-    round_ = window.session.turns[0].answer.rounds[1]
+def test_a_fold_stands_for_every_unjudged_token_of_its_round_and_says_what_they_were(
+    qtbot: QtBot, show_conversation: Show
+) -> None:
+    shown = show_conversation(told_rounds(), ghosts="all")
+    round_, pointing = shown.answer.rounds[1], shown.transcript.pointing
     unjudged = [at for at, proposal in enumerate(round_.proposals) if proposal.status == "unjudged"]
     assert len(unjudged) > 1
-    pointing = window.transcript.pointing
     fold = pointing.boxes(Place(0, 1, proposal=unjudged[0]))
     assert len(fold) == 1 and fold[0].width() > 8
     assert all(pointing.boxes(Place(0, 1, proposal=at)) == fold for at in unjudged)
     assert pointing.place_at(fold[0].center()) == Place(0, 1, proposal=unjudged[0])
-    click(qtbot, window, Place(0, 1, proposal=unjudged[0]))
-    verdict = window.verdicts.card.verdict
+    shown.click(qtbot, Place(0, 1, proposal=unjudged[0]))
+    verdict = shown.card.verdict
     assert verdict is not None and f"The {len(unjudged)} unjudged proposals of this round" in verdict.decision
     assert all(f"“{visible(round_.proposals[at].text)}”" in verdict.decision for at in unjudged)
-    window.set_ghosts("rejected")
+    shown.transcript.set_ghosts("rejected")
     assert pointing.boxes(Place(0, 1, proposal=unjudged[0])) == [], "nothing stands for what is not shown"
-    assert pointing.boxes(ghost(window))
+    assert pointing.boxes(ghost(shown))
 
 
-def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(ghosts=False)
-    base = engine.rounds[0]
+def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(show_conversation: Show) -> None:
+    base = story_rounds()[0]
     end = replace(base.emitted[0], text="", bytes=b"<end>")
-    engine.rounds = [replace(base, proposals=base.proposals[:1], emitted=(end,), text="", finish="eos")]
-    window.send("Say nothing.")
-    wait_for_answer(qtbot, window)
-    assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
+    shown = show_conversation([replace(base, proposals=base.proposals[:1], emitted=(end,), text="", finish="eos")], ghosts="none")
+    assert shown.transcript.pointing.boxes(Place(0, 0, proposal=0))
 
 
 class Painted(QObject):
@@ -275,78 +262,68 @@ class Painted(QObject):
         return False
 
 
-def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    click(qtbot, window, ghost(window))
-    card = window.verdicts.card
+def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.click(qtbot, ghost(shown))
+    card, viewport = shown.card, shown.transcript.viewport()
     qtbot.waitUntil(card.isVisible)
     QApplication.processEvents()
-    text, parts = Painted(window.transcript.viewport()), Painted(card.share_rows)
+    text, parts = Painted(viewport), Painted(card.share_rows)
 
     def change_text() -> int:
         """How often the card's parts are painted with it."""
         text.count = parts.count = 0
-        window.transcript.viewport().update()
+        viewport.update()
         qtbot.waitUntil(lambda: text.count > 0)
         return parts.count
 
     qtbot.waitUntil(lambda: change_text() == 0)  # once it has been painted itself
     body = card.share_rows.parentWidget()
-    image, inside = window.grab().toImage(), body.mapTo(window, QPoint(1, body.height() // 2))
-    assert image.pixelColor(inside * image.devicePixelRatio()) == QColor(window.transcript.theme.panel)
+    image, inside = shown.host.grab().toImage(), body.mapTo(shown.host, QPoint(1, body.height() // 2))
+    assert image.pixelColor(inside * image.devicePixelRatio()) == QColor(shown.transcript.theme.panel)
     body.setStyleSheet("background: transparent")
     qtbot.waitUntil(lambda: change_text() > 0)  # the twin: text may show through
 
 
 @pytest.mark.usefixtures("fonts")
-def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(size=(560, 460), text_scale=1.8)
-    window.setMinimumSize(0, 0)
-    window.resize(window.width(), 420)
-    engine.rounds = story_rounds(rule="rejection")
-    base = engine.rounds[1]
-    engine.rounds[1] = replace(base, proposals=tuple(replace(p, draft_top=(), target_top=()) for p in base.proposals))
-    window.send("Another one.")
-    wait_for_answer(qtbot, window)
-    window.cursor_place.pin(Place(1, 1, proposal=base.accepted))
-    card = window.verdicts.card
-    card.focus_first()
-    assert card.hasFocus()
-    bar = card.findChildren(QScrollArea)[0].verticalScrollBar()
+def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, show_conversation: Show) -> None:
+    rounds = story_rounds(rule="rejection")
+    rounds[1] = replace(rounds[1], proposals=tuple(replace(p, draft_top=(), target_top=()) for p in rounds[1].proposals))
+    shown = show_conversation(rounds, size=(560, 300), scale=1.8)
+    shown.cursor.pin(ghost(shown))
+    shown.card.focus_first()
+    assert shown.card.hasFocus()
+    bar = shown.card.findChildren(QScrollArea)[0].verticalScrollBar()
     assert bar.maximum() > 0
-    qtbot.keyClick(card, Qt.Key.Key_PageDown)
+    qtbot.keyClick(shown.card, Qt.Key.Key_PageDown)
     assert bar.value() > 0
 
 
-def test_a_click_pins_and_another_lets_go(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    place = ghost(window)
-    click(qtbot, window, place)
-    assert window.cursor_place.pin_place == place
-    card = window.verdicts.card
-    assert card.isVisible()
-    assert card.close_button.isVisible()
-    text = shown(window)
-    hover(qtbot, window, place_of(0, Spot(4, True, len(window.session.turns[0].answer.rounds[4].emitted) - 1)))
-    assert shown(window) == text, "a pinned card stays while the pointer wanders"
-    click(qtbot, window, place)
-    assert window.cursor_place.pin_place is None
-    assert card.isHidden()
-    click(qtbot, window, place)
+def test_a_click_pins_and_another_lets_go(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    place, card, cursor = ghost(shown), shown.card, shown.cursor
+    shown.click(qtbot, place)
+    assert cursor.pin_place == place and card.isVisible() and card.close_button.isVisible()
+    words = token(card)
+    shown.hover(place_of(0, Spot(4, True, len(shown.answer.rounds[4].emitted) - 1)))
+    assert token(card) == words, "a pinned card stays while the pointer wanders"
+    shown.click(qtbot, place)
+    assert cursor.pin_place is None and card.isHidden()
+    shown.click(qtbot, place)
     card.close_button.click()
-    assert window.cursor_place.pin_place is None
+    assert cursor.pin_place is None
 
 
-def test_a_drag_selects_and_pins_nothing(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    viewport = window.transcript.viewport()
-    start, end = middle(window, ghost(window, 0)), middle(window, ghost(window, 3))
+def test_a_drag_selects_and_pins_nothing(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    viewport = shown.transcript.viewport()
+    start, end, further = (shown.middle(ghost(shown, index)) for index in (0, 3, 4))
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=start)
     qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=end)
-    assert window.cursor_place.pin_place is None
-    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier, middle(window, ghost(window, 4)))
-    assert window.cursor_place.pin_place is None
-    assert window.transcript.selected_text()
+    assert shown.cursor.pin_place is None
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier, further)
+    assert shown.cursor.pin_place is None
+    assert shown.transcript.selected_text()
 
 
 def test_escape_lets_go_before_it_stops(qtbot: QtBot, open_window: Open) -> None:
@@ -368,26 +345,23 @@ def test_escape_lets_go_before_it_stops(qtbot: QtBot, open_window: Open) -> None
     assert engine.stopped == [engine.runs[1]]
 
 
-def test_a_place_pinned_elsewhere_comes_into_view(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window((900, 500))
-    bar = window.transcript.verticalScrollBar()
+def test_a_place_pinned_elsewhere_comes_into_view(show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds(), size=(700, 240))
+    bar, place = shown.transcript.verticalScrollBar(), ghost(shown, 0)
     bar.setValue(bar.maximum())
-    place = ghost(window, 0)
-    assert bar.maximum() > 0
     before = bar.value()
-    window.cursor_place.point(place)
-    assert bar.value() == before, "pointing scrolls nothing"
-    window.cursor_place.leave()
-    window.cursor_place.pin(place)
-    area = window.transcript.pointing.area(place)
-    assert window.transcript.viewport().rect().contains(area)
+    shown.cursor.point(place)
+    assert bar.value() == before > 0, "pointing scrolls nothing"
+    shown.cursor.leave()
+    shown.cursor.pin(place)
+    assert shown.transcript.viewport().rect().contains(shown.transcript.pointing.area(place))
 
 
 def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     first = window.session.turns[0].answer
     place = ghost(window, 3)
-    click(qtbot, window, place)
+    window.cursor_place.pin(place)
     chosen = next(
         button for button in window.verdicts.card.alternatives if button.text() == "" and "gull" in button.accessibleName()
     )
@@ -413,7 +387,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     assert not switch.back.isEnabled()
     window.actions_by_id["nextAnswerAction"].trigger()
     assert window.session.turns[0].answer is branch
-    click(qtbot, window, ghost(window, 0))
+    window.cursor_place.pin(ghost(window, 0))
     window.verdicts.card.alternatives[1].click()
     wait_for_answer(qtbot, window)
     assert engine.requests[-1].given[: len(request.given)] == request.given, "a branch of a branch keeps both"
@@ -449,7 +423,7 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     window, engine = open_window()
     first = window.session.turns[0].answer
     engine.hold = True
-    click(qtbot, window, ghost(window))
+    window.cursor_place.pin(ghost(window))
     window.verdicts.card.alternatives[1].click()
     engine.say(RunFailed(engine.runs[1], "This token ends the answer, so nothing could follow it. Choose another."))
     qtbot.waitUntil(window.banner.isVisible)
@@ -493,134 +467,97 @@ def test_an_earlier_answer_can_be_branched_and_what_followed_stays_with_the_one_
     assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Another one."]
 
 
-def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    answer = window.session.turns[0].answer
-    accepted = next(round_.index for round_ in answer.rounds if round_.accepted)
-    click(qtbot, window, Place(0, accepted, proposal=0))
-    marks = [button.alternative.marks for button in window.verdicts.card.alternatives if button.alternative]
+def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    accepted = next(round_.index for round_ in shown.answer.rounds if round_.accepted)
+    shown.click(qtbot, Place(0, accepted, proposal=0))
+    marks = [button.alternative.marks for button in shown.card.alternatives if button.alternative]
     assert marks[0] == ("proposed", "in the text")
-    assert [button.isEnabled() for button in window.verdicts.card.alternatives] == ["in the text" not in mark for mark in marks]
+    assert [button.isEnabled() for button in shown.card.alternatives] == ["in the text" not in mark for mark in marks]
 
 
 def test_a_new_chat_forgets_what_was_pinned(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    click(qtbot, window, ghost(window))
+    window.cursor_place.pin(ghost(window))
     window.new_chat()
     assert window.cursor_place.place is None
     assert window.verdicts.card.isHidden()
 
 
-def test_a_screen_reader_reads_tokens_and_their_states(qtbot: QtBot, open_window: Open) -> None:
+def test_a_screen_reader_reads_tokens_and_their_states(show_conversation: Show) -> None:
     screen_reader.install()
-    window, _ = open_window()
-    transcript = window.transcript
+    shown = show_conversation(told_rounds())
+    transcript = shown.transcript
     interface = QAccessible.queryAccessibleInterface(transcript)
     text = interface.textInterface()
     assert text is not None
     whole = text.text(0, text.characterCount())
-    assert whole == plain_text(transcript)
-    assert STORY in whole
-    answer = window.session.turns[0].answer
-    for index, piece in enumerate(answer.text.pieces):
+    assert whole == plain_text(transcript) and STORY in whole
+    for piece in shown.answer.text.pieces[:13]:
         place = place_of(0, piece.spot)
         transcript.pointing.go(place)
         position = text.cursorPosition()
         if not piece.ghost:
             assert whole[position : position + len(piece.text)] == piece.text
             assert screen_reader.place_at(transcript, position) == place
-        words = interface.text(QAccessible.Text.Description)
-        assert piece.kind in words
-        if index > 12:
-            break
+        assert piece.kind in interface.text(QAccessible.Text.Description)
     text.setCursorPosition(whole.index("Ines"))
     assert "Ines" in interface.text(QAccessible.Text.Description)
-    assert "Ines" in window.verdicts.card.accessibleDescription()
+    assert "Ines" in shown.card.accessibleDescription()
     assert screen_reader.place_at(transcript, 3) is None, "a prompt has no verdicts"
 
 
-def test_a_whole_round_pointed_at_elsewhere_is_outlined_without_a_card(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    window.cursor_place.point(Place(0, 2))
-    assert not window.transcript.pointing.area(Place(0, 2)).isEmpty()
-    window.cursor_place.pin(Place(0, 2))
-    assert window.verdicts.card.isHidden()
-    window.transcript.viewport().grab()
+def test_a_whole_round_pointed_at_elsewhere_is_outlined_without_a_card(show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    plain = shown.transcript.grab().toImage()
+    shown.cursor.pin(Place(0, 2))
+    assert shown.card.isHidden()
+    assert shown.transcript.grab().toImage() != plain
 
 
-@pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize(
-    ("size", "scale"),
-    [
-        ((1280, 800), 1.0),
-        ((640, 480), 1.4),
-        *(
-            pytest.param(size, scale, marks=pytest.mark.full)
-            for size, scale in [((1280, 800), 1.4), ((940, 600), 1.0), ((940, 600), 1.4), ((640, 480), 1.0)]
-        ),
-    ],
-)
-def test_a_hovering_card_is_whole_and_on_the_screen_wherever_its_token_stands(
-    open_window: Open, size: tuple[int, int], scale: float
-) -> None:
-    window, _ = open_window(size, text_scale=scale)
-    card, bar = window.verdicts.card, window.transcript.verticalScrollBar()
-    answer, seen = window.session.turns[0].answer, 0
-    for share in (0.0, 1.0):
-        bar.setValue(round(share * bar.maximum()))
-        for round_ in answer.rounds:
-            for place in range(len(round_.proposals)):
-                window.cursor_place.point(Place(0, round_.index, place))
-                window.verdicts._show_pointed()
-                QApplication.processEvents()
-                assert visible_part(window).contains(card.geometry())
-                assert card._scroll.verticalScrollBar().maximum() == 0, "no line is below its end"
-                body = card._body.layout()
-                assert body is not None and card._scroll.viewport().height() >= body.totalHeightForWidth(card._body.width())
-                seen += 1
-    assert seen > 40
-
-
-def test_the_card_shows_a_sentence_and_two_bars_and_keeps_the_rest_folded(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    click(qtbot, window, ghost(window))
-    card = window.verdicts.card
-    qtbot.waitUntil(card.isVisible)
-    assert card.verdict is not None
-    assert card.headline.isVisible() and card.headline.text() == card.verdict.headline
+def test_the_card_shows_a_sentence_and_two_bars_and_keeps_the_rest_folded(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds(), size=(900, 1000))
+    shown.click(qtbot, ghost(shown))
+    card = shown.card
+    assert card.verdict is not None and card.headline.isVisible() and card.headline.text() == card.verdict.headline
     assert card.share_rows.isVisible()
     folded = (card.data, card.where, card.rows, card.decision, card.expected_rows)
     assert not any(part.isVisible() for part in folded)
     low = card.height()
     card.details.click()
     assert all(part.isVisible() for part in folded) and card.height() > low
-    assert window.settings.verdict_details, "remembered"
-    assert window.rect().contains(card.geometry())
-    click(qtbot, window, ghost(window))
-    click(qtbot, window, ghost(window, 3))
+    assert shown.host.rect().contains(card.geometry())
+    shown.cursor.pin(ghost(shown, 3))
     assert card.data.isVisible(), "for every token"
     card.details.setFocus()
     qtbot.keyClick(card.details, Qt.Key.Key_Space)
-    assert not card.data.isVisible() and not window.settings.verdict_details
+    assert not card.data.isVisible()
     assert card.details.hasFocus()
 
 
-def test_details_are_open_if_they_were_left_open(qtbot: QtBot, open_window: Open) -> None:
+def test_details_that_were_left_open_are_open_and_may_be_folded(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(verdict_details=True)
-    hover(qtbot, window, ghost(window))
+    window.cursor_place.pin(Place(0, 1, proposal=0))
     card = window.verdicts.card
-    qtbot.waitUntil(card.isVisible)
-    assert card.data.isVisible() and not card.details.isVisible(), "a card under the mouse cannot be clicked"
+    assert card.data.isVisible()
+    card.details.click()
+    assert not card.data.isVisible() and not window.settings.verdict_details
 
 
-def test_alternatives_show_where_they_can_be_chosen_or_with_the_details(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    hover(qtbot, window, ghost(window))
-    card = window.verdicts.card
-    qtbot.waitUntil(card.isVisible)
-    assert card.alternatives == []
-    click(qtbot, window, ghost(window))
-    assert any(button.isEnabled() for button in card.alternatives)
+def test_a_card_under_the_mouse_has_no_button_for_details(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.card.open_details(True)
+    shown.hover(ghost(shown))
+    qtbot.waitUntil(shown.card.isVisible)
+    assert shown.card.data.isVisible() and not shown.card.details.isVisible()
+
+
+def test_alternatives_show_where_they_can_be_chosen_or_with_the_details(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.transcript.pointing.go(ghost(shown))
+    assert shown.card.isVisible() and shown.card.alternatives == []
+    shown.click(qtbot, ghost(shown))
+    assert any(button.isEnabled() for button in shown.card.alternatives)
 
 
 def trace_with(rule: Rule, **changes: object) -> tuple[Answer, Round]:
@@ -652,8 +589,7 @@ def test_a_card_of_shared_noise_draws_the_scores_and_one_of_rejection_the_coins(
         chart = card.score_chart if rule == "gumbel" else card.coin_chart
         image = chart.grab().toImage()
         colour = QColor(appearance.time_verify if rule == "gumbel" else appearance.text)
-        seen = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
-        assert colour.name() in seen, "the target's bars, or the mark of the coin"
+        assert colour.name() in colours_in(image), "the target's bars, or the mark of the coin"
         assert card.accessibleDescription().count("Choice 1") == 1
 
 
@@ -695,15 +631,11 @@ def test_a_missing_seed_is_said_instead_of_a_picture(qtbot: QtBot) -> None:
     assert not card.why.isHidden() and card.score_chart.isHidden()
 
 
-def test_enter_pins_the_card_and_again_opens_its_details(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
-    engine.pause_after = 3
-    window.send("Another one.")  # while it runs, no alternative can be chosen
-    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 3)
-    window.transcript.setFocus()
-    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
-    card = window.verdicts.card
+def test_enter_pins_the_card_and_again_opens_its_details(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds()[:3], finished=False)  # while it runs, no alternative can be chosen
+    press(qtbot, shown, Qt.Key.Key_Right)
+    press(qtbot, shown, Qt.Key.Key_Return)
+    card = shown.card
     assert card.hasFocus() and not card.data.isVisible()
     qtbot.keyClick(card, Qt.Key.Key_Return)
     assert card.data.isVisible()
@@ -711,5 +643,3 @@ def test_enter_pins_the_card_and_again_opens_its_details(qtbot: QtBot, open_wind
     assert card.details.hasFocus()
     qtbot.keyClick(card.details, Qt.Key.Key_Return)
     assert not card.data.isVisible()
-    engine.pause_after = None
-    wait_for_answer(qtbot, window)
