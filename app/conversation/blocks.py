@@ -223,6 +223,7 @@ class AnswerBlock(Block):
         folds: whether the thoughts can be folded; a line above the answer then says how long they took.
         reading: whether the answer is shown in the reading view, without the tokens' marks, once it is done.
         reserved: pixels at the right end of the lines above the text that are reserved for buttons.
+        header: the lines above the text.
         changed_top: top of the area that the last `grow` changed, in pixels from the top of the block.
         may_move: whether verdicts may appear one after the other.
     """
@@ -247,7 +248,7 @@ class AnswerBlock(Block):
         self.reserved = 0.0
         self.small = sized(style.text, max(9, style.text.pixelSize() * 0.8))
         self._shown_header: list[Word] = []
-        self._head: list[list[Word]] = []
+        self.header: list[list[Word]] = []
         self.foot = 0.0
         self.grow()
 
@@ -259,10 +260,11 @@ class AnswerBlock(Block):
     @property
     def head(self) -> float:
         """Height of the header above the text; it wraps into several lines where the column is too narrow."""
-        return self.line + (len(self._head) - 1) * self._line_step
+        return self.line + (len(self.header) - 1) * self.line_step
 
     @property
-    def _line_step(self) -> float:
+    def line_step(self) -> float:
+        """Distance of two lines above or below the text."""
         return QFontMetricsF(self.small).height() + 3
 
     @property
@@ -334,14 +336,14 @@ class AnswerBlock(Block):
         words = self._head_words()
         if words != self._shown_header:
             self._shown_header = words
-            self._head = in_lines(self.small, self.width - self.reserved, words)
+            self.header = in_lines(self.small, self.width - self.reserved, words)
             self.changed_top = 0.0
         above = self.head + self.fold
         if above != self.origin.y():
             self.changed_top = 0.0
         self.origin = QPointF(0, above)
         body = self.flow.height if self.flow.length else 0.0
-        self.foot = self.line + (max(1, len(self._footer())) - 1) * self._line_step
+        self.foot = self.line + (max(1, len(self.footer())) - 1) * self.line_step
         self.height = above + body + self.foot + 10 + GAP
 
     def _head_words(self) -> list[Word]:
@@ -419,8 +421,8 @@ class AnswerBlock(Block):
             self._paint_footer(painter)
 
     def _paint_header(self, painter: QPainter) -> None:
-        for place, words in enumerate(self._head):
-            baseline = self.line - 11 + place * self._line_step
+        for place, words in enumerate(self.header):
+            baseline = self.line - 11 + place * self.line_step
             paint_words(painter, self.small, 0, baseline, self.width - self.reserved, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
@@ -434,16 +436,17 @@ class AnswerBlock(Block):
                 painter.setBrush(QColor(theme.accent))
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
-        for place, words in enumerate(self._footer()):
-            paint_words(painter, self.small, 0, baseline + place * self._line_step, self._footer_width, words)
+        for place, words in enumerate(self.footer()):
+            paint_words(painter, self.small, 0, baseline + place * self.line_step, self.footer_width, words)
 
-    def _footer(self) -> list[list[Word]]:
+    def footer(self) -> list[list[Word]]:
         """Returns the figures, wrapped into several lines where there is too little room beside the buttons."""
         theme = self.style.theme
-        return in_lines(self.small, self._footer_width, footer_words(self.answer, theme.text, theme.dim, theme.rejected))
+        return in_lines(self.small, self.footer_width, footer_words(self.answer, theme.text, theme.dim, theme.rejected))
 
     @property
-    def _footer_width(self) -> float:
+    def footer_width(self) -> float:
+        """Width of the figures, beside the buttons."""
         return self._beside_buttons - (self.continue_width if self.answer.ended_early and self.may_show_continue else 0)
 
     @property
@@ -464,11 +467,11 @@ class AnswerBlock(Block):
     def figure_at(self, x: float, y: float) -> str:
         """Returns the key of the definition of the figure at a point, with `y` from the top of the figures; empty if there is
         none."""
-        lines = self._footer() if self.answer.tally.rounds else []
+        lines = self.footer() if self.answer.tally.rounds else []
         if not lines:
             return ""
-        line = lines[min(len(lines) - 1, max(0, int((y - self.line) // self._line_step) + 1))]
-        words = figure_at(self.small, x, self._footer_width, line)
+        line = lines[min(len(lines) - 1, max(0, int((y - self.line) // self.line_step) + 1))]
+        words = figure_at(self.small, x, self.footer_width, line)
         return "" if not words else "invariant" if INVARIANT in words else "answer"
 
 

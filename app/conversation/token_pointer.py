@@ -113,7 +113,7 @@ class TokenPointer(QObject):
             area = area.united(box if box.width() else box.adjusted(-0.5, 0, 0.5, 0))
         return area.toAlignedRect()
 
-    def _rest_of_draft(self, place: Place | None) -> DraftStrip | None:
+    def rest_of_draft(self, place: Place | None) -> DraftStrip | None:
         """Returns the unjudged proposals of the round pointed at, above the text; None where the text shows them or there are
         none."""
         block = None if place is None else self.view.answer_block(place.turn)
@@ -293,7 +293,7 @@ class TokenPointer(QObject):
                 if box.width():
                     draw_bracket(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
-        if (rest := self._rest_of_draft(place or pinned)) is not None:
+        if (rest := self.rest_of_draft(place or pinned)) is not None:
             rest.paint(painter, theme)
         if pinned is not None and pinned != place:
             _outline(painter, self._fragments(pinned), QPen(QColor(theme.accent), 2))
@@ -341,7 +341,7 @@ class TokenPointer(QObject):
     def repaint(self) -> None:
         """Repaints only the areas of the previous and the new outlines."""
         area = self.area(self.cursor.place).united(self.area(self.cursor.pin_place))
-        if (rest := self._rest_of_draft(self.cursor.place or self.cursor.pin_place)) is not None:
+        if (rest := self.rest_of_draft(self.cursor.place or self.cursor.pin_place)) is not None:
             area = area.united(rest.rect.toAlignedRect())
         if not area.isEmpty():
             area.adjust(-5, -5, 5, 5)

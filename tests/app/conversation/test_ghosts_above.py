@@ -28,6 +28,7 @@ from app.session.settings import Settings
 from engine.lens.pieces import Piece, Spot
 from engine.types import DecodingOptions
 from tests.app.conversation.markdown_texts import RICH
+from tests.app.conversation.showing import Show
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.trees import SECOND_CHOICE, TO_A_LEAF
@@ -169,6 +170,7 @@ def test_a_point_on_a_ghost_is_that_token(qtbot: QtBot) -> None:
 def test_a_new_user_sees_them_above_and_old_settings_stay(qtbot: QtBot, open_window: Open) -> None:
     assert Settings().ghosts == "above"
     window, _ = open_window()
+    assert "above the text" in window.status.ghosts.toolTip()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     made = window.transcript.blocks[1].flow
@@ -186,44 +188,23 @@ def test_a_new_user_sees_them_above_and_old_settings_stay(qtbot: QtBot, open_win
     assert not list(ghosts(made)) and {"rejected", "unjudged"} <= {run.kind for chunk in made.chunks for run in chunk.runs}
 
 
-def test_pointing_at_a_round_shows_its_unjudged_proposals(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    rounds = window.session.turns[0].answer.rounds
-    round_ = next(each for each in rounds if each.rejected and each.unjudged)
-    pointing, viewport = window.transcript.pointing, window.transcript.viewport()
-    place = Place(0, round_.index, proposal=round_.accepted)
-    (box,) = pointing.boxes(place)
-    calm = window.transcript.grab().toImage()
-    qtbot.mouseMove(viewport, QPoint(1, 1))
-    qtbot.mouseMove(viewport, box.center().toPoint())
-    assert window.cursor_place.place == place
-    strip = pointing._rest_of_draft(place)
+def test_pointing_at_a_round_shows_its_unjudged_proposals(show_conversation: Show) -> None:
+    shown = show_conversation()
+    round_ = next(each for each in shown.answer.rounds if each.rejected and each.unjudged)
+    place, pointing = Place(0, round_.index, proposal=round_.accepted), shown.transcript.pointing
+    calm = shown.transcript.grab().toImage()
+    shown.hover(place)
+    assert shown.cursor.place == place
+    strip = pointing.rest_of_draft(place)
     assert strip is not None
     assert [text for _, text, _ in strip.tokens] == [text for text, _ in draft_strip(round_)]
     assert {kind for _, _, kind in strip.tokens} == {"rejected", "unjudged"}
-    assert window.transcript.grab(strip.rect.toAlignedRect()).toImage() != calm.copy(strip.rect.toAlignedRect())
-    qtbot.mouseMove(viewport, QPoint(1, 1))
-    qtbot.waitUntil(lambda: window.cursor_place.place is None)
-    assert window.transcript.grab().toImage() == calm, "and nothing of it stays"
-    window.set_ghosts("all")
-    assert pointing._rest_of_draft(place) is None, "the text shows them"
-
-
-def test_arrow_keys_stop_at_the_rejected_proposal_and_show_its_verdict(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    window.transcript.setFocus()
-    walked = []
-    for _ in range(8):
-        qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-        verdict = window.verdicts.card.verdict
-        assert verdict is not None
-        walked.append(verdict.kind)
-        assert not window.transcript.pointing.area(window.cursor_place.place).isEmpty()
-    assert "rejected" in walked and "unjudged" not in walked
+    area = strip.rect.toAlignedRect()
+    assert shown.transcript.grab(area).toImage() != calm.copy(area)
+    shown.hover(QPoint(1, 1))
+    assert shown.cursor.place is None and shown.transcript.grab().toImage() == calm, "and nothing of it stays"
+    shown.transcript.set_ghosts("all")
+    assert pointing.rest_of_draft(place) is None, "the text shows them"
 
 
 @pytest.mark.parametrize("round_", [SECOND_CHOICE, TO_A_LEAF], ids=["second choice", "to a leaf"])
@@ -255,11 +236,6 @@ def test_a_ghost_without_a_replacement_stands_at_the_end(qtbot: QtBot) -> None:
     assert ghost.text == "upon" and area.left() >= box.rect.right() - 1
 
 
-def test_the_button_says_where_rejected_proposals_are(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    assert "Rejected proposals above the text. Click for: rejected" in window.status.ghosts.toolTip()
-
-
 def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
     style = Style(themes.DARK, themes.reading_font(1), themes.mono_font(1))
     answer = Answer(DecodingOptions(), "head", 0.0)
@@ -271,18 +247,15 @@ def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
     assert len(list(ghosts(block.flow))) == sum(round_.rejected for round_ in answer.rounds)
 
 
-def test_choices_of_a_tree_unfold_above_the_token_pointed_at_by_key(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window([SECOND_CHOICE, replace(TO_A_LEAF, finish="eos")])
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    window.transcript.setFocus()
+def test_choices_of_a_tree_unfold_above_the_token_pointed_at_by_key(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation([SECOND_CHOICE, replace(TO_A_LEAF, index=1, finish="eos")])
     seen: dict[int, list[str]] = {}
     for _ in range(5):
-        qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-        place = window.cursor_place.place
+        qtbot.keyClick(shown.transcript, Qt.Key.Key_Right)
+        place = shown.cursor.place
         assert place is not None
-        strip = window.transcript.pointing._rest_of_draft(place)
+        strip = shown.transcript.pointing.rest_of_draft(place)
         assert strip is not None, "in both rounds something was not judged"
-        assert window.transcript.viewport().rect().contains(strip.rect.toAlignedRect())
+        assert shown.transcript.viewport().rect().contains(strip.rect.toAlignedRect())
         seen[place.round] = [text for _, text, _ in strip.tokens]
     assert seen == {0: ["b", "d", "+3 not reached"], 1: ["b", "c"]}

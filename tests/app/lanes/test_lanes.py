@@ -214,8 +214,8 @@ def test_zoom_has_limits_keys_and_a_way_back(qtbot: QtBot, open_lanes: Open) -> 
 def test_only_visible_lanes_are_painted_and_a_highlight_repaints_one(
     open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lanes = open_lanes(story_rounds(STORY * 600))
-    assert lanes.field.count > 9_000
+    lanes = open_lanes(story_rounds(STORY * 60))
+    assert lanes.field.count > 900
     QApplication.processEvents()
     painted: list[int] = []
     monkeypatch.setattr(LanePainter, "draw_lane", lambda self, painter, lane, scale: painted.append(lane.round.index))
