@@ -11,16 +11,17 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Chunk, CodeScroll
+from app.conversation.find import FindBar
 from app.conversation.letter_formats import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import CODE_LINE, CODE_LINES, Flow
 from app.conversation.token_boxes import spot_at
+from app.conversation.transcript import Transcript
 from app.look import theme as themes
 from app.session.token_navigation import place_of as at_spot
-from app.window.window import Window
 from engine.lens.pieces import Piece, Spot
 from tests.app.conversation.flows import boxes_of
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.conversation.showing import Conversation, Show
 from tests.app.fakes import story_rounds
 
 LONG = "    found = " + " + ".join(f"word_{number}" for number in range(30))
@@ -131,29 +132,25 @@ def test_code_beside_other_answers_and_in_prompts_is_wrapped() -> None:
     assert flow.code_scrolls == [] and flow.natural_width <= 420
 
 
-# In the window
+# In the conversation
 
 
-def opened(qtbot: QtBot, open_window: Open, reads: bool) -> tuple[Window, AnswerBlock, CodeScroll]:
-    window, _ = open_window(story_rounds(TEXT))
-    if reads:
-        window.toggle_reading()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    window.transcript.verticalScrollBar().setValue(0)
-    block = window.transcript.answer_block(0)
+def opened(show_conversation: Show, reads: bool) -> tuple[Conversation, AnswerBlock, CodeScroll]:
+    shown = show_conversation(story_rounds(TEXT), reading=reads, size=(700, 420))
+    shown.transcript.verticalScrollBar().setValue(0)
+    block = shown.transcript.answer_block(0)
     assert block is not None and block.shows_reading_view is reads
-    return window, block, block.flow.code_scrolls[0]
+    return shown, block, block.flow.code_scrolls[0]
 
 
-def place_of(window: Window, block: AnswerBlock, area: QRectF) -> QPoint:
-    transcript = window.transcript
+def point_of(transcript: Transcript, block: AnswerBlock, area: QRectF) -> QPoint:
+    """The middle of an area of the flow, in the viewport."""
     corner = QPointF(transcript.column.left(), block.top - transcript.verticalScrollBar().value()) + block.origin
     return (area.center() + corner).toPoint()
 
 
-def turn_wheel(window: Window, at: QPoint, angle: QPoint, modifiers: Qt.KeyboardModifier) -> None:
-    viewport = window.transcript.viewport()
+def turn_wheel(transcript: Transcript, at: QPoint, angle: QPoint, modifiers: Qt.KeyboardModifier) -> None:
+    viewport = transcript.viewport()
     event = QWheelEvent(
         at.toPointF(), viewport.mapToGlobal(at).toPointF(), QPoint(), angle, Qt.MouseButton.NoButton, modifiers,
         Qt.ScrollPhase.NoScrollPhase, False,
@@ -162,22 +159,22 @@ def turn_wheel(window: Window, at: QPoint, angle: QPoint, modifiers: Qt.Keyboard
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_wheel_bar_and_keys_scroll_a_block(qtbot: QtBot, open_window: Open, reads: bool) -> None:
-    window, block, scroll = opened(qtbot, open_window, reads)
-    transcript, none = window.transcript, Qt.KeyboardModifier.NoModifier
+def test_wheel_bar_and_keys_scroll_a_block(qtbot: QtBot, show_conversation: Show, reads: bool) -> None:
+    shown, block, scroll = opened(show_conversation, reads)
+    transcript, none = shown.transcript, Qt.KeyboardModifier.NoModifier
     vertical = transcript.verticalScrollBar()
-    over = place_of(window, block, QRectF(100, scroll.top + 40, 1, 1))
-    turn_wheel(window, over, QPoint(0, -120), SHIFT)
+    over = point_of(transcript, block, QRectF(100, scroll.top + 40, 1, 1))
+    turn_wheel(transcript, over, QPoint(0, -120), SHIFT)
     assert scroll.offset > 0 and vertical.value() == 0
-    turn_wheel(window, over, QPoint(0, 120), SHIFT)
-    turn_wheel(window, over, QPoint(-60, 4), none)
+    turn_wheel(transcript, over, QPoint(0, 120), SHIFT)
+    turn_wheel(transcript, over, QPoint(-60, 4), none)
     touched = scroll.offset
     assert touched > 0 and vertical.value() == 0, "a touchpad goes sideways"
     (bar,) = (bar for bar in transcript.buttons.bars.widgets if bar.isVisible())
     assert (bar.value(), bar.maximum()) == (round(scroll.offset), round(scroll.limit))
-    under = place_of(window, block, QRectF(0, scroll.bottom - 1, 1, 1)).y()
+    under = point_of(transcript, block, QRectF(0, scroll.bottom - 1, 1, 1)).y()
     assert bar.geometry().top() < under <= bar.geometry().bottom() + 1
-    turn_wheel(window, over, QPoint(0, -120), none)
+    turn_wheel(transcript, over, QPoint(0, -120), none)
     assert scroll.offset == touched, "without Shift the conversation scrolls"
     vertical.setValue(0)
     qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=QPoint(bar.width() // 3, bar.height() // 2))
@@ -190,17 +187,18 @@ def test_wheel_bar_and_keys_scroll_a_block(qtbot: QtBot, open_window: Open, read
     assert scroll.offset < before
     qtbot.keyClick(transcript, Qt.Key.Key_Right, SHIFT | Qt.KeyboardModifier.KeypadModifier)
     assert scroll.offset == before
-    window.resize(window.width() - 40, window.height())
+    shown.host.resize(660, 420)
     transcript.rebuild()
     assert transcript.answer_block(0).flow.code_scrolls[0].offset == before, "another width keeps it"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_walking_finding_and_pinning_bring_a_token_into_sight(qtbot: QtBot, open_window: Open, reads: bool) -> None:
-    window, block, scroll = opened(qtbot, open_window, reads)
-    transcript = window.transcript
-    window.column.find_bar.field.setText("word_29")
-    assert window.column.find_bar.count.text() == "1 of 1"
+def test_walking_finding_and_pinning_bring_a_token_into_sight(qtbot: QtBot, show_conversation: Show, reads: bool) -> None:
+    shown, block, scroll = opened(show_conversation, reads)
+    transcript, bar = shown.transcript, FindBar(shown.transcript)
+    qtbot.addWidget(bar)
+    bar.field.setText("word_29")
+    assert bar.count.text() == "1 of 1"
     assert scroll.offset > 0 and transcript.selected_text() == "word_29"
     chunk = line_with(block.flow, "word_29")
     spot = chunk.runs[-1].spot
@@ -220,12 +218,12 @@ def test_walking_finding_and_pinning_bring_a_token_into_sight(qtbot: QtBot, open
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_drag_past_the_edge_scrolls_and_selects_to_the_end(qtbot: QtBot, open_window: Open, reads: bool) -> None:
-    window, block, scroll = opened(qtbot, open_window, reads)
-    transcript, viewport = window.transcript, window.transcript.viewport()
+def test_a_drag_past_the_edge_scrolls_and_selects_to_the_end(qtbot: QtBot, show_conversation: Show, reads: bool) -> None:
+    shown, block, scroll = opened(show_conversation, reads)
+    transcript, viewport = shown.transcript, shown.transcript.viewport()
     chunk = line_with(block.flow, "word_0")
     start = chunk.start + chunk.text.index("found")
-    first = place_of(window, block, block.flow.area_of(start, start))
+    first = point_of(transcript, block, block.flow.area_of(start, start))
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=first)
     scroll.move(scroll.limit - 150)  # the rest of the way takes several steps
     beyond = QPoint(transcript.column.right() + 20, first.y())

@@ -17,6 +17,7 @@ from app.session.session import Session
 from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import LEGEND
 from engine.types import DecodingOptions, RoundFinished
+from tests.app.conversation.showing import colours_in
 from tests.app.fakes import STORY, story_rounds
 
 Open = Callable[..., Transcript]
@@ -133,9 +134,9 @@ def test_marks_of_other_kinds_are_not_drawn(open_transcript: Open) -> None:
     transcript = open_transcript()
 
     def marks() -> set[str]:
-        image = transcript.viewport().grab().toImage()
-        top = round(transcript.blocks[1].top) + 20  # the legend above has marks, too
-        names = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(top, image.height())}
+        area = transcript.viewport().rect()
+        area.setTop(round(transcript.blocks[1].top) + 20)  # the legend above has marks, too
+        names = colours_in(transcript.viewport().grab(area).toImage())
         return {mark for mark in ("accepted_tint", "correction") if getattr(LIGHT, mark) in names}
 
     assert marks() == {"accepted_tint", "correction"}

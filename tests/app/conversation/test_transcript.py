@@ -10,10 +10,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
-from app.conversation.blocks import footer_words
-from app.look.theme import Appearance
+from app.conversation.blocks import STOPPED_EMPTY, footer_words
+from app.conversation.hit_testing import SUMMARY_EXPLAINED
+from app.look.theme import DARK, LIGHT, Theme
 from app.session.cursor import Place
+from app.session.session import NO_ROUNDS_YET
 from engine.lens.pieces import GHOST_STEPS
+from tests.app.conversation.showing import PROMPT, Show
 from tests.app.driving import Open, ask, status, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 
@@ -44,18 +47,16 @@ def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("appearance", ["light", "dark"])
-def test_selected_ghosts_stay_dim_and_struck(qtbot: QtBot, open_window: Open, appearance: Appearance) -> None:
-    window, _ = open_window(appearance=appearance, ghosts="all")
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    transcript = window.transcript
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_selected_ghosts_stay_dim_and_struck(show_conversation: Show, theme: Theme) -> None:
+    shown = show_conversation(ghosts="all", theme=theme)
+    transcript = shown.transcript
     transcript.select_all()
-    rejected = [round_ for round_ in window.session.turns[0].answer.rounds if round_.rejected]
+    rejected = [round_ for round_ in shown.answer.rounds if round_.rejected]
     long = next(round_ for round_ in rejected if len(round_.proposals[round_.accepted].text) > 4)
     box = transcript.pointing.area(Place(0, long.index, proposal=long.accepted))
     image = transcript.viewport().grab(box).toImage()
-    ground, ink = QColor(transcript.theme.selection).lightnessF(), QColor(transcript.theme.text).lightnessF()
+    ground, ink = QColor(theme.selection).lightnessF(), QColor(theme.text).lightnessF()
     inside = range(image.width() // 3, image.width() - 3)  # behind the blank that the token begins with
     rows = [[(image.pixelColor(x, y).lightnessF() - ground) / (ink - ground) for x in inside] for y in range(image.height())]
     assert max(map(max, rows)) < 0.85, "dimmer than what will be copied"
@@ -86,11 +87,11 @@ def test_an_empty_answer_promises_nothing(qtbot: QtBot, open_window: Open) -> No
     window.composer.stop.click()
     wait_for_answer(qtbot, window)
     words = footer_words(window.session.turns[0].answer, "", "", "")
-    assert [text for text, _, _ in words] == ["Stopped before the first token. Regenerate tries again"]
+    assert [text for text, _, _ in words] == [STOPPED_EMPTY]
     lanes = window.panel.pages["rounds"].lanes
     qtbot.waitUntil(lambda: lanes.accessible_text() == "The answer was stopped before its first round.")
     window.new_chat()
-    qtbot.waitUntil(lambda: lanes.accessible_text() == "Rounds appear here as they are judged.")
+    qtbot.waitUntil(lambda: lanes.accessible_text() == NO_ROUNDS_YET)
 
 
 def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_window: Open) -> None:
@@ -114,54 +115,39 @@ def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_w
     wait_for_answer(qtbot, window)
 
 
-def test_the_conversation_can_be_selected_and_copied_without_ghosts(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window, "Tell me")
-    wait_for_answer(qtbot, window)
-    transcript = window.transcript
-    transcript.setFocus()
+def test_the_conversation_can_be_selected_and_copied_without_ghosts(qtbot: QtBot, show_conversation: Show) -> None:
+    transcript = show_conversation().transcript
     qtbot.keyClick(transcript, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(transcript, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert QGuiApplication.clipboard().text() == f"Tell me\n\n{STORY}"
+    assert QGuiApplication.clipboard().text() == f"{PROMPT}\n\n{STORY}"
     qtbot.mouseClick(transcript.buttons.copy, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == STORY
 
 
-def test_the_mouse_selects_what_it_passes(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    transcript, viewport = window.transcript, window.transcript.viewport()
-    block = transcript.blocks[1]
+def test_the_mouse_selects_what_it_passes(qtbot: QtBot, show_conversation: Show) -> None:
+    transcript = show_conversation().transcript
+    viewport, block = transcript.viewport(), transcript.blocks[1]
     corner = QPoint(transcript.column.left(), round(block.top + block.origin.y()) + 6)
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=corner)
     QApplication.processEvents()
     QTest.mouseMove(viewport, corner + QPoint(90, 0))
     qtbot.waitUntil(lambda: bool(transcript.selected_text()))
-    selected = transcript.selected_text()
-    assert STORY.startswith(selected)
+    assert STORY.startswith(transcript.selected_text())
     qtbot.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=corner + QPoint(8, 0))
     assert transcript.selected_text() == "The"
 
 
-def test_the_figures_of_an_answer_explain_themselves(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    block = window.transcript.blocks[1]
-    footer = window.transcript.hit(QPointF(0, block.top + block.height - 40))
-    text = window.transcript.hit(QPointF(0, block.top + 40))
-    assert footer is not None and "Click for all figures" in footer.explanation
+def test_the_figures_of_an_answer_explain_themselves(show_conversation: Show) -> None:
+    transcript = show_conversation().transcript
+    block = transcript.blocks[1]
+    footer, text = (transcript.hit(QPointF(0, block.top + y)) for y in (block.height - 40, 40))
+    assert footer is not None and footer.explanation == SUMMARY_EXPLAINED
     assert text is not None and text.explanation == ""
 
 
-def test_a_screen_reader_gets_the_conversation(qtbot: QtBot, open_window: Open) -> None:
+def test_a_screen_reader_knows_the_role_and_the_name_of_the_conversation(show_conversation: Show) -> None:
     screen_reader.install()
-    window, _ = open_window()
-    ask(qtbot, window, "Tell me")
-    wait_for_answer(qtbot, window)
-    interface = QAccessible.queryAccessibleInterface(window.transcript)
+    interface = QAccessible.queryAccessibleInterface(show_conversation().transcript)
     assert interface is not None
     assert interface.role() == QAccessible.Role.Document
     assert interface.text(QAccessible.Text.Name) == "Conversation"
-    assert interface.text(QAccessible.Text.Value) == f"You: Tell me\nSmolLM2 135M: {STORY}"
