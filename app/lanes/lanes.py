@@ -372,11 +372,11 @@ class Lanes(PaintedView):
         if event.type() == QEvent.Type.Leave:
             self.cursor_place.leave()
         elif isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self._explanation_at(QPointF(event.pos())), self.viewport())
+            QToolTip.showText(event.globalPos(), self.explanation_at(QPointF(event.pos())), self.viewport())
             return True
         return super().viewportEvent(event)
 
-    def _explanation_at(self, point: QPointF) -> str:
+    def explanation_at(self, point: QPointF) -> str:
         """Returns the tooltip with a lane's times; empty over its chips."""
         place = self.place_at(point)
         if place is None or not place.whole_round:

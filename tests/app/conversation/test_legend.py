@@ -16,30 +16,18 @@ from app.session.cursor import Cursor
 from app.session.session import Session
 from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import LEGEND
-from engine.types import DecodingOptions, RoundFinished
-from tests.app.conversation.showing import colours_in
+from tests.app.conversation.showing import Show, colours_in
 from tests.app.fakes import STORY, story_rounds
 
 Open = Callable[..., Transcript]
 
 
 @pytest.fixture
-def open_transcript(qtbot: QtBot) -> Open:
-    """A conversation with one answer, in a window."""
+def open_transcript(show_conversation: Show) -> Open:
+    """A conversation with one answer."""
 
     def opened(ghosts: Ghosts = "all", text: str = STORY, width: int = 700) -> Transcript:
-        session = Session()
-        answer = session.add_turn("Tell me a story.", DecodingOptions(), "head")
-        answer.run_id = 1
-        transcript = Transcript(session, LIGHT, 1.0, ghosts, Cursor())
-        qtbot.addWidget(transcript)
-        transcript.resize(width, 420)
-        transcript.show()
-        for round_ in story_rounds(text):
-            session.apply(RoundFinished(1, round_))
-        answer.state = "finished"
-        transcript.sync()
-        return transcript
+        return show_conversation(story_rounds(text), size=(width, 420), ghosts=ghosts, theme=LIGHT).transcript
 
     return opened
 
@@ -193,7 +181,9 @@ def test_an_empty_conversation_has_no_legend(qtbot: QtBot) -> None:
 
 
 def test_the_legend_wraps_where_it_is_narrow(open_transcript: Open) -> None:
-    legend = open_transcript(width=260).legend
+    transcript = open_transcript(width=260)
+    transcript.verticalScrollBar().setValue(0)
+    legend = transcript.legend
     buttons = list(legend.buttons.values())
     assert len({button.y() for button in buttons}) > 1
     assert all(legend.rect().contains(button.geometry()) for button in buttons)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,14 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, LaneScale
-from app.lanes.lanes import Lanes
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, UNTIMED_NOTE, LaneScale, time_text
+from app.lanes.lanes import STEPS_NOTE, Lanes
+from app.lanes.page import LanesPage
 from app.lanes.painter import Lane, LanePainter
 from app.look import theme as themes
 from app.session.cursor import Cursor, Place
-from app.session.session import Answer
+from app.session.session import NO_ROUNDS_YET, Answer, Session
+from app.session.shown_answer import ShownAnswer
 from engine.lens.lane_chips import Chip, size_of
 from engine.rounds.trace import read
 from engine.types import RULES, DecodingOptions, Round
@@ -32,29 +34,31 @@ from tests.trees import SECOND_CHOICE, TO_A_LEAF, tree_round
 Open = Callable[..., Lanes]
 
 
-def answer_of(rounds: list[Round]) -> Answer:
+def answer_of(rounds: Sequence[Round]) -> Answer:
     answer = Answer(options=DecodingOptions(), drafter="builtin-draft", submitted=0.0)
+    gain(answer, rounds)
+    return answer
+
+
+def gain(answer: Answer, rounds: Sequence[Round]) -> None:
     for round_ in rounds:
         answer.tally.add(round_)
         answer.rounds.append(round_)
-    return answer
 
 
 @pytest.fixture
 def open_lanes(qtbot: QtBot) -> Open:
     """Lanes of 480 x 520 pixels with 50 rounds, unless a test says otherwise."""
-    cursors: list[Cursor] = []
 
-    def opened(rounds: list[Round] | None = None, turn: int = 0) -> Lanes:
-        cursor = Cursor()
-        cursors.append(cursor)
-        lanes = Lanes(cursor)
+    def opened(rounds: Sequence[Round] | Answer | None = None, turn: int = 0) -> Lanes:
+        lanes = Lanes(Cursor())
         qtbot.addWidget(lanes)
         lanes.resize(480, 520)
         lanes.set_look(themes.DARK, 1.0)
         with qtbot.waitActive(lanes):
             lanes.show()
-        lanes.show_answer(answer_of(story_rounds(STORY * 10)[:50] if rounds is None else rounds), turn)
+        shown = story_rounds(STORY * 10)[:50] if rounds is None else rounds
+        lanes.show_answer(shown if isinstance(shown, Answer) else answer_of(shown), turn)
         return lanes
 
     return opened
@@ -159,26 +163,25 @@ def test_a_place_pinned_elsewhere_is_scrolled_to_and_one_pointed_at_is_not(open_
 
 
 def test_new_rounds_are_followed_until_the_user_scrolls_away(qtbot: QtBot, open_lanes: Open) -> None:
-    lanes = open_lanes()
     rounds = story_rounds(STORY * 20)
-    answer = lanes._answer
-    assert answer is not None
+    answer = answer_of(rounds[:50])
+    lanes = open_lanes(answer)
     bar = lanes.verticalScrollBar()
 
-    def gain() -> None:
-        answer.rounds.append(rounds[len(answer.rounds)])
-        lanes.show_answer(lanes._answer, 0)
+    def go_on() -> None:
+        gain(answer, [rounds[len(answer.rounds)]])
+        lanes.show_answer(answer, 0)
 
-    gain()
+    go_on()
     assert bar.value() == bar.maximum() > 0
     assert not lanes.follow_button.isVisible()
     wheel(lanes, 240)
     away = bar.value()
-    gain()
+    go_on()
     assert bar.value() == away < bar.maximum()
     assert lanes.follow_button.isVisible()
     qtbot.mouseClick(lanes.follow_button, Qt.MouseButton.LeftButton)
-    gain()
+    go_on()
     assert bar.value() == bar.maximum()
     assert not lanes.follow_button.isVisible()
 
@@ -230,7 +233,8 @@ def test_only_visible_lanes_are_painted_and_a_highlight_repaints_one(
 
 def test_a_new_round_repaints_at_most_two_lanes(open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = story_rounds(STORY * 20)
-    lanes = open_lanes(rounds[:50])
+    answer = answer_of(rounds[:50])
+    lanes = open_lanes(answer)
     QApplication.processEvents()
     painted: list[int] = []
     paint = LanePainter.draw_lane
@@ -240,11 +244,10 @@ def test_a_new_round_repaints_at_most_two_lanes(open_lanes: Open, qtbot: QtBot, 
         paint(self, painter, lane, scale)
 
     monkeypatch.setattr(LanePainter, "draw_lane", recording)
-    assert lanes._answer is not None
     for index in range(50, 53):
         painted.clear()
-        lanes._answer.rounds.append(rounds[index])
-        lanes.show_answer(lanes._answer, 0)
+        gain(answer, [rounds[index]])
+        lanes.show_answer(answer, 0)
         qtbot.waitUntil(lambda: bool(painted))
         assert index in painted
         assert len(set(painted)) <= 4
@@ -259,7 +262,7 @@ def test_another_answer_starts_at_its_end_and_no_answer_shows_a_note(qtbot: QtBo
     assert lanes.is_following
     assert lanes.verticalScrollBar().value() == lanes.verticalScrollBar().maximum()
     lanes.show_answer(None, 0)
-    assert lanes.accessible_text() == "Rounds appear here as they are judged."
+    assert lanes.accessible_text() == NO_ROUNDS_YET
     lanes.setFocus()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_End, Qt.Key.Key_Return):
         qtbot.keyClick(lanes, key)
@@ -282,15 +285,10 @@ def test_the_time_of_a_round_is_explained_beside_its_chips(open_lanes: Open) -> 
     lanes = open_lanes([make_round(0, [" a"], " b", [" x"], total=100, staged=True), make_round(1, [], " c", total=40)])
     field = lanes.field
     on_bar = QPointF(60, field.top_of(0) + field.scale.row - 2)
-    assert "verify 70.0 ms" in lanes._explanation_at(on_bar)
-    assert "equal lengths" in lanes._explanation_at(on_bar)
-    untimed = lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
-    assert (
-        "phases not timed" in untimed
-        and "makes a round wait" in untimed
-        and "makes a round wait" not in lanes._explanation_at(on_bar)
-    )
-    assert lanes._explanation_at(QPointF(middle_of(lanes, 0, 0))) == ""
+    timed, untimed = (lanes.explanation_at(on_bar + QPointF(0, row * field.scale.row)) for row in (0, 1))
+    assert "verify 70.0 ms" in timed and STEPS_NOTE in timed and UNTIMED_NOTE not in timed
+    assert time_text(field.rounds[1]) in untimed and UNTIMED_NOTE in untimed
+    assert lanes.explanation_at(QPointF(middle_of(lanes, 0, 0))) == ""
 
 
 @pytest.mark.parametrize("theme", [themes.DARK, themes.LIGHT], ids=lambda theme: theme.name)
@@ -321,7 +319,7 @@ def test_a_divider_survives_the_repaint_of_one_lane(qtbot: QtBot, open_lanes: Op
     lanes.set_zoom(zoom)
     lanes.verticalScrollBar().setValue(lanes.field.offset_to_show(8))
     QApplication.processEvents()
-    look, field = lanes._look, lanes.field
+    look, field = LanePainter(themes.DARK, 1.0), lanes.field
     top, colour = field.top_of(8), themes.DARK.rule("rejection")
     area = look.divider_area("Rejection from here", top, field.width - 4)
 
@@ -452,17 +450,29 @@ def test_trees_far_down_are_found_and_scrolled_to(open_lanes: Open) -> None:
     lanes.grab()
 
 
-def test_the_reason_for_chains_stands_above_the_lanes_if_a_number_was_asked_for(qtbot: QtBot, open_window: OpenWindow) -> None:
-    window, engine = open_window(budget=6)
-    reason = "Block judges the proposals of a round as one chain, so no trees are drafted."
-    note = window.panel.rounds.chains
-    for budget, said in ((6, reason), (None, ""), (6, reason)):
-        window.chat.change("budget", budget)
-        engine.chains = reason if budget is not None else ""
-        window.send("Tell me a story.")
-        wait_for_answer(qtbot, window)
-        window.panel.refresh()
-        assert (note.text(), note.isVisible()) == (said, bool(said))
+def page_of(qtbot: QtBot, rounds: Sequence[Round], chains: str = "") -> LanesPage:
+    """The page of the lanes with an answer."""
+    session, cursor = Session(), Cursor()
+    answer = session.add_turn("A question.", DecodingOptions(), "head")
+    answer.chains = chains
+    gain(answer, rounds)
+    page = LanesPage(ShownAnswer(session, cursor), cursor)
+    qtbot.addWidget(page)
+    page.set_look(themes.DARK, 1.0)
+    page.refresh()
+    page.show()
+    return page
+
+
+@pytest.mark.parametrize("reason", ["Block judges the proposals of a round as one chain, so no trees are drafted.", ""])
+def test_the_reason_for_chains_stands_above_the_lanes(qtbot: QtBot, reason: str) -> None:
+    page = page_of(qtbot, story_rounds(), reason)
+    assert (page.chains.text(), page.chains.isVisible()) == (reason, bool(reason))
+
+
+@pytest.mark.parametrize(("rounds", "shown"), [((SECOND_CHOICE, replace(TO_A_LEAF, index=1)), True), (story_rounds(), False)])
+def test_the_key_of_trees_stands_below_lanes_with_trees_only(qtbot: QtBot, rounds: Sequence[Round], shown: bool) -> None:
+    assert page_of(qtbot, rounds).tree_key.isVisible() == shown
 
 
 def test_a_replay_of_trees_has_the_same_lanes_as_the_answer(qtbot: QtBot, open_window: OpenWindow, tmp_path: Path) -> None:
@@ -481,15 +491,3 @@ def test_a_replay_of_trees_has_the_same_lanes_as_the_answer(qtbot: QtBot, open_w
     window.replay_controller.go_to(3)
     window.panel.refresh()
     assert [(field.rows_of(index), field.chips(index)) for index in range(field.count)] == live
-
-
-@pytest.mark.parametrize(("rounds", "shown"), [((SECOND_CHOICE, TO_A_LEAF), True), (tuple(story_rounds()), False)])
-def test_the_key_of_trees_stands_below_lanes_with_trees_only(
-    qtbot: QtBot, open_window: OpenWindow, rounds: tuple[Round, ...], shown: bool
-) -> None:
-    window, engine = open_window()
-    engine.rounds = [replace(each, index=index) for index, each in enumerate(rounds)]
-    window.send("A question.")
-    wait_for_answer(qtbot, window)
-    window.panel.refresh()
-    assert window.panel.rounds.tree_key.isVisible() == shown
