@@ -11,7 +11,7 @@ import pytest
 
 from app.session.session import Answer
 from app.verdict.residual import residual_after
-from app.verdict.verdict import judge, probability, rank_text, tokens_before
+from app.verdict.verdict import Verdict, judge, probability, rank_text, tokens_before
 from engine.decode.recording.analysis import Row
 from engine.lens.pieces import Spot
 from engine.lens.token_reasons import percent
@@ -78,10 +78,15 @@ def answer(*rounds: Round, temperature: float = 0.8, given: tuple[int, ...] = ()
 GHOST, BEHIND, CORRECTION = Spot(0, False, 0), Spot(0, False, 1), Spot(0, True, 0)
 
 
-def figures(made: Answer, spot: Spot) -> dict[str, str]:
-    verdict = judge(made, spot)
+def verdict_on(made: Answer | Round, spot: Spot = GHOST) -> Verdict:
+    """The verdict on a token of an answer, or of an answer with one round; by default on its first proposal."""
+    verdict = judge(made if isinstance(made, Answer) else answer(made), spot)
     assert verdict is not None
-    return {figure.name: figure.text for figure in verdict.all_figures}
+    return verdict
+
+
+def figures(made: Answer | Round, spot: Spot = GHOST) -> dict[str, str]:
+    return {figure.name: figure.text for figure in verdict_on(made, spot).all_figures}
 
 
 def test_the_residual_is_what_p_has_over_q_normalised() -> None:
@@ -134,8 +139,7 @@ def test_a_block_that_scales_p_shows_no_residual_but_says_the_weight() -> None:
         expected=(base.expected[0], base.expected[0]),
     )
     assert residual_after(made, Spot(0, False, 1), greedy=False) == ()
-    verdict = judge(answer(made), Spot(0, True, 1))
-    assert verdict is not None
+    verdict = verdict_on(made, Spot(0, True, 1))
     assert "w = 0.500" in verdict.decision
     assert residual_after(base, GHOST, greedy=False) != (), "the first proposal of a block is scaled by nothing"
 
@@ -146,45 +150,41 @@ def test_a_coin_close_to_the_ratio_shows_which_is_larger() -> None:
     assert first.p is not None and first.q is not None
     for off, accepted in ((2e-5, False), (-2e-5, True)):
         close = replace(first, coin=first.p / first.q + off, status="accepted" if accepted else "rejected")
-        verdict = judge(answer(replace(made, proposals=(close, made.proposals[1]))), GHOST)
-        assert verdict is not None
+        verdict = verdict_on(replace(made, proposals=(close, made.proposals[1])))
         coin, ratio = (float(words) for words in re.findall(r"= ([0-9]\.[0-9]+)", verdict.decision))
         assert (coin < ratio) == accepted
 
 
 def test_rejection_tells_the_coin_and_the_ratio() -> None:
     made = answer(rejected_round())
-    verdict = judge(made, GHOST)
-    assert verdict is not None
+    verdict = verdict_on(made)
     assert (verdict.token, verdict.data, verdict.kind) == ("·sea", "20 73 65 61", "rejected")
     assert verdict.location == "round 1, proposal 1 of 2, position 40"
     assert "u = 0.700 is not below p/q = 0.125" in verdict.decision
-    assert figures(made, GHOST)["p / q"] == "0.125"
+    assert figures(made)["p / q"] == "0.125"
     assert [(entry.token, entry.marks) for entry in verdict.target][:2] == [("·the", ("in the text",)), ("⏎", ())]
     assert verdict.draft[0].marks == ("proposed",)
     assert dict(verdict.expected)["Rejection"] == pytest.approx(float(np.minimum(P, Q).sum()), abs=1e-6)
     accepted = replace(rejected_round().proposals[0], status="accepted", p=0.5, q=0.4, coin=0.9)
-    stands = judge(answer(replace(rejected_round(), proposals=(accepted,))), GHOST)
-    assert stands is not None
+    stands = verdict_on(replace(rejected_round(), proposals=(accepted,)))
     assert "whatever the coin" in stands.decision
 
 
 @pytest.mark.parametrize(("rule", "words"), [("gumbel", "same noise"), ("match", "independently")])
 def test_shared_noise_tells_both_draws_and_the_margin(rule: Rule, words: str) -> None:
     made = answer(rejected_round(rule))
-    verdict = judge(made, GHOST)
-    assert verdict is not None
+    verdict = verdict_on(made)
     assert words in verdict.decision
     assert "“·sea”" in verdict.decision
     assert "“·the”" in verdict.decision
-    assert figures(made, GHOST)["Margin"] == "0.310"
-    assert "Coin u" not in figures(made, GHOST)
+    assert figures(made)["Margin"] == "0.310"
+    assert "Coin u" not in figures(made)
 
 
 def test_an_unjudged_proposal_with_a_recorded_p_says_what_text_that_follows() -> None:
     round_ = rejected_round()
     recorded = replace(round_, proposals=(*round_.proposals[:-1], replace(round_.proposals[-1], p=0.25)))
-    verdict = judge(answer(recorded), BEHIND)
+    verdict = verdict_on(recorded, BEHIND)
     shown = next(figure for figure in verdict.all_figures if figure.name == "Target p")
     assert (shown.text, shown.note) == ("0.250", "after the proposals before it")
     assert any("p is given the proposals before it: it follows text that was rejected" in words for words in verdict.unknown)
@@ -192,8 +192,7 @@ def test_an_unjudged_proposal_with_a_recorded_p_says_what_text_that_follows() ->
 
 def test_an_unjudged_proposal_without_p_carries_q_alone_and_says_so() -> None:
     made = answer(rejected_round())
-    verdict = judge(made, BEHIND)
-    assert verdict is not None
+    verdict = verdict_on(made, BEHIND)
     assert list(figures(made, BEHIND)) == ["Draft q"]
     assert "never judged" in verdict.decision
     assert "“·sea”" in verdict.decision
@@ -206,8 +205,7 @@ def test_one_hot_proposals_are_called_copied_and_never_drawn() -> None:
     q = np.zeros(8, dtype=np.float32)
     q[1] = 1
     made = answer(rejected_round("gumbel", q=q, drafter="ngram"))
-    verdict = judge(made, GHOST)
-    assert verdict is not None
+    verdict = verdict_on(made)
     assert "copied from earlier in the text, not drawn" in verdict.decision
     assert "q is 1" in " ".join(verdict.unknown)
     assert "same noise" not in verdict.text()
@@ -229,8 +227,7 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
     if stands:
         kept = replace(base.proposals[0], status="accepted", target_argmax=1)
         base = replace(base, proposals=(kept, base.proposals[1]), emitted=(replace(base.emitted[0], id=1, text=" sea"),))
-    verdict = judge(answer(base), GHOST)
-    assert verdict is not None
+    verdict = verdict_on(base)
     drew = "the same token" if stands else "“·the”"
     assert verdict.decision == f"“·sea” was copied from earlier in the text, not drawn; the target drew {drew}."
     assert "was copied: q is 1" in " ".join(verdict.unknown)
@@ -238,17 +235,16 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
 
 
 def test_the_only_token_left_by_a_filter_counts_as_drawn() -> None:
-    verdict = judge(answer(proposed("gumbel", copied=False)), GHOST)
-    assert verdict is not None
+    verdict = verdict_on(proposed("gumbel", copied=False))
     assert "drew with the same noise" in verdict.decision
     assert "copied" not in verdict.text()
 
 
 def test_without_a_recorded_origin_a_copy_is_recognised_by_its_q() -> None:
-    verdict = judge(answer(proposed("gumbel", copied=None)), GHOST)
-    assert verdict is not None and "copied" in verdict.decision
-    drawn = judge(answer(rejected_round("gumbel", drafter="head")), GHOST)
-    assert drawn is not None and "same noise" in drawn.decision
+    verdict = verdict_on(proposed("gumbel", copied=None))
+    assert "copied" in verdict.decision
+    drawn = verdict_on(rejected_round("gumbel", drafter="head"))
+    assert "same noise" in drawn.decision
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
@@ -259,8 +255,7 @@ def test_at_temperature_0_the_rule_plays_no_part(rule: Rule) -> None:
         proposals=(replace(base.proposals[0], coin=None, draft_argmax=1, target_argmax=0, acceptance=0.0), base.proposals[1]),
         expected=(Expected(0.0, 0.0, 0.0),),
     )
-    verdict = judge(answer(greedy, temperature=0), GHOST)
-    assert verdict is not None
+    verdict = verdict_on(answer(greedy, temperature=0))
     assert "every rule accepts only the target's argmax, which is “·the”" in verdict.decision
     assert any("temperature 1 without filters" in words for words in verdict.unknown)
     assert "Chance to accept" not in verdict.text()
@@ -274,26 +269,22 @@ def test_an_answer_without_analysis_says_that_nothing_was_recorded() -> None:
         expected=(),
     )
     for spot in (GHOST, BEHIND, CORRECTION):
-        verdict = judge(answer(bare), spot)
-        assert verdict is not None
+        verdict = verdict_on(bare, spot)
         assert verdict.figures == ()
         assert "not recorded" in verdict.text()
 
 
 def test_a_correction_has_the_distributions_of_the_proposal_it_replaces() -> None:
     made = answer(rejected_round())
-    verdict = judge(made, CORRECTION)
-    assert verdict is not None
-    assert verdict.target == judge(made, GHOST).target  # type: ignore[union-attr]
+    verdict = verdict_on(made, CORRECTION)
+    assert verdict.target == verdict_on(made).target
     assert verdict.decision.startswith("Drawn from the residual in place of the rejected “·sea”")
     assert "Draft q" in figures(made, CORRECTION)
 
 
 def test_a_bonus_and_a_plain_token_tell_where_they_come_from() -> None:
     rounds = make_round(0, ["one"], "two"), make_round(1, [], "three")
-    bonus, plain = (judge(answer(*rounds), Spot(index, True, 1 - index)) for index in (0, 1))
-    assert bonus is not None
-    assert plain is not None
+    bonus, plain = (verdict_on(answer(*rounds), Spot(index, True, 1 - index)) for index in (0, 1))
     assert "Every proposal was accepted" in bonus.decision
     assert "Nothing was proposed" in plain.decision
     assert bonus.expected == plain.expected == ()
@@ -310,9 +301,7 @@ def test_a_branch_keeps_the_given_and_preceding_tokens() -> None:
 def test_tokens_after_the_end_are_explained_and_cannot_be_branched() -> None:
     base = make_round(0, ["one", "<end>", "two"], "three", finish="eos")
     made = answer(replace(base, emitted=base.emitted[:2]))
-    end, behind = judge(made, Spot(0, False, 1)), judge(made, Spot(0, False, 2))
-    assert end is not None
-    assert behind is not None
+    end, behind = verdict_on(made, Spot(0, False, 1)), verdict_on(made, Spot(0, False, 2))
     assert "ends the answer" in end.text()
     assert "ended before this token" in behind.text()
     assert tokens_before(made, Spot(0, False, 1)) == (9,)
@@ -321,16 +310,14 @@ def test_tokens_after_the_end_are_explained_and_cannot_be_branched() -> None:
 
 def test_a_rejected_proposal_behind_the_end_has_nothing_in_its_place() -> None:
     base = make_round(0, ["one", "<end>"], "two", ["three"], finish="eos")
-    verdict = judge(answer(replace(base, emitted=base.emitted[:2])), Spot(0, False, 2))
-    assert verdict is not None
+    verdict = verdict_on(replace(base, emitted=base.emitted[:2]), Spot(0, False, 2))
     assert "nothing replaces it" in verdict.text()
 
 
 def test_half_characters_among_the_alternatives_are_told_apart_by_their_ids() -> None:
     base = rejected_round()
     tops = tuple(Candidate(number, "\N{REPLACEMENT CHARACTER}", 0.2) for number in (0, 2, 3))
-    verdict = judge(answer(replace(base, proposals=(replace(base.proposals[0], target_top=tops), base.proposals[1]))), GHOST)
-    assert verdict is not None
+    verdict = verdict_on(replace(base, proposals=(replace(base.proposals[0], target_top=tops), base.proposals[1])))
     assert len({entry.token for entry in verdict.target}) == 3
 
 
@@ -348,8 +335,7 @@ def test_a_border_says_whether_it_is_a_near_tie(border: float, logits: str | Non
     base = rejected_round("gumbel")
     made = answer(replace(base, emitted=(replace(base.emitted[0], border=border),)))
     made.logits = logits
-    verdict = judge(made, CORRECTION)
-    assert verdict is not None
+    verdict = verdict_on(made, CORRECTION)
     notes = {figure.name: figure.note for figure in verdict.all_figures}
     assert notes["Border"] == ("near-tie with a filter's limit" if near else "from being filtered out")
     assert "Border" not in figures(answer(base), CORRECTION)
@@ -360,8 +346,7 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     base = rejected_round("gumbel")
     made = answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),)))
     made.logits = logits
-    verdict = judge(made, GHOST)
-    assert verdict is not None
+    verdict = verdict_on(made)
     note = next(figure.note for figure in verdict.all_figures if figure.name == "Margin")
     assert note == ("near-tie of the two best scores" if near else "best score minus second best")
 
@@ -369,16 +354,14 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
 def test_a_margin_that_is_a_lower_bound_is_marked() -> None:
     base = rejected_round("gumbel")
     ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.25, 3.25))
-    assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1.25", "3.250")
+    assert (figures(ended)["Margin"], figures(exact)["Margin"]) == ("≥ 1.25", "3.250")
     at_zero = answer(replace(base, emitted=(replace(base.emitted[0], margin=1.25),)), temperature=0)
-    assert figures(at_zero, GHOST)["Margin"] == "1.250", "logits are compared to the end"
+    assert figures(at_zero)["Margin"] == "1.250", "logits are compared to the end"
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
-    bonus = judge(answer(make_round(0, ["one"], "two"), temperature=0), Spot(0, True, 1))
-    behind = judge(answer(rejected_round(), temperature=0), BEHIND)
-    assert bonus is not None
-    assert behind is not None
+    bonus = verdict_on(answer(make_round(0, ["one"], "two"), temperature=0), Spot(0, True, 1))
+    behind = verdict_on(answer(rejected_round(), temperature=0), BEHIND)
     assert any(words.startswith("p is shown") for words in bonus.unknown)
     assert any(words.startswith("q is shown") for words in behind.unknown)
 
@@ -427,32 +410,32 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
     ],
 )
 def test_a_verdict_begins_with_a_sentence_without_formulas(rule: Rule, spot: Spot, words: str) -> None:
-    verdict = judge(answer(rejected_round(rule)), spot)
-    assert verdict is not None and verdict.headline == words
+    verdict = verdict_on(rejected_round(rule), spot)
+    assert verdict.headline == words
     assert verdict.text().startswith(f"“{verdict.token}” {verdict.kind}. {words}")
 
 
 @pytest.mark.parametrize("spot", [GHOST, CORRECTION, BEHIND])
 @pytest.mark.parametrize("recorded", [True, False, None])
 def test_a_token_outside_of_the_draft_vocabulary_is_a_reason_of_its_own(spot: Spot, recorded: bool | None) -> None:
-    verdict = judge(answer(rejected_round("gumbel", outside_draft_vocabulary=recorded)), spot)
+    verdict = verdict_on(rejected_round("gumbel", outside_draft_vocabulary=recorded), spot)
     reason = "The target's token is not in the draft vocabulary, so the drafter could not propose it."
-    assert verdict is not None and (reason in verdict.headline) == bool(recorded and spot != BEHIND)
+    assert (reason in verdict.headline) == bool(recorded and spot != BEHIND)
 
 
 def test_the_sentence_fits_what_is_known() -> None:
     base = rejected_round()
     first = base.proposals[0]
-    kept = judge(answer(replace(base, proposals=(replace(first, status="accepted", p=0.5, q=0.4),))), GHOST)
-    assert kept is not None and "stays whatever the coin" in kept.headline
-    never = judge(answer(replace(base, proposals=(replace(first, p=0.0), base.proposals[1]))), GHOST)
-    assert never is not None and "gives it no chance here" in never.headline
-    bare = judge(answer(replace(base, proposals=(replace(first, p=None, q=None), base.proposals[1]))), GHOST)
-    assert bare is not None and "a coin decided: it was rejected" in bare.headline
-    greedy = judge(answer(rejected_round("gumbel"), temperature=0), GHOST)
-    assert greedy is not None and "most likely token is “the”, which takes its place" in greedy.headline
-    plain = judge(answer(make_round(0, [], "three")), Spot(0, True, 0))
-    assert plain is not None and plain.headline == "Nothing was proposed in this round: The target drew “three”."
+    kept = verdict_on(replace(base, proposals=(replace(first, status="accepted", p=0.5, q=0.4),)))
+    assert "stays whatever the coin" in kept.headline
+    never = verdict_on(replace(base, proposals=(replace(first, p=0.0), base.proposals[1])))
+    assert "gives it no chance here" in never.headline
+    bare = verdict_on(replace(base, proposals=(replace(first, p=None, q=None), base.proposals[1])))
+    assert "a coin decided: it was rejected" in bare.headline
+    greedy = verdict_on(answer(rejected_round("gumbel"), temperature=0))
+    assert "most likely token is “the”, which takes its place" in greedy.headline
+    plain = verdict_on(make_round(0, [], "three"), Spot(0, True, 0))
+    assert plain.headline == "Nothing was proposed in this round: The target drew “three”."
 
 
 @pytest.mark.parametrize(
@@ -463,8 +446,7 @@ def test_a_chance_never_reads_0_unless_it_is(share: float, words: str) -> None:
 
 
 def test_p_and_q_are_apart_from_the_other_figures() -> None:
-    verdict = judge(answer(rejected_round()), GHOST)
-    assert verdict is not None
+    verdict = verdict_on(rejected_round())
     assert [figure.name for figure in verdict.shares] == ["Draft q", "Target p"]
     assert {figure.name for figure in verdict.figures} >= {"p / q", "Coin u"}
     assert not {figure.name for figure in verdict.shares} & {figure.name for figure in verdict.figures}
@@ -481,8 +463,7 @@ def tree_answer(*nodes: tuple[int, int, Status], ids: tuple[int, ...], text: int
 
 def test_a_tree_says_the_rank_and_the_margin_of_the_targets_token() -> None:
     made = tree_answer((-1, 1, "accepted"), (0, 0, "rejected"), (-1, 0, "unjudged"), ids=(1, 2, 3), text=9)
-    verdict = judge(made, Spot(0, False, 0))
-    assert verdict is not None
+    verdict = verdict_on(made, Spot(0, False, 0))
     assert verdict.headline == (
         "The drafter made 2 choices for this position. The target drew “a”, the drafter's second choice. Its score was 0.25 "
         "above the next best."
@@ -504,22 +485,20 @@ def test_the_token_that_was_right_but_not_reached_is_named() -> None:
     )
     made = tree_answer(*nodes, ids=(1, 2, 3, 4, 9), text=9)
     for spot in (Spot(0, False, 1), Spot(0, False, 2), Spot(0, True, 1)):
-        verdict = judge(made, spot)
-        assert verdict is not None
+        verdict = verdict_on(made, spot)
         assert verdict.siblings[-1].fate == "right, but not reached: it followed “·d”"
         assert [each.rank for each in verdict.siblings[:-1]] == [1, 2]
-    other = judge(tree_answer(*nodes, ids=(1, 2, 3, 4, 5), text=9), Spot(0, True, 1))
-    assert other is not None and not any("right" in each.fate for each in other.siblings)
-    first = judge(made, Spot(0, False, 0))
-    assert first is not None and len(first.siblings) == 2
-    branch = judge(made, Spot(0, False, 4))
-    assert branch is not None and {each.fate for each in branch.siblings} == set(), "an only choice on its branch"
+    other = verdict_on(tree_answer(*nodes, ids=(1, 2, 3, 4, 5), text=9), Spot(0, True, 1))
+    assert not any("right" in each.fate for each in other.siblings)
+    first = verdict_on(made, Spot(0, False, 0))
+    assert len(first.siblings) == 2
+    branch = verdict_on(made, Spot(0, False, 4))
+    assert {each.fate for each in branch.siblings} == set(), "an only choice on its branch"
 
 
 def test_choices_that_rejection_did_not_try_are_not_called_rejected() -> None:
     made = tree_answer((-1, 0, "accepted"), (-1, 1, "unjudged"), ids=(1, 2), text=9, rule="rejection")
-    verdict = judge(made, Spot(0, False, 0))
-    assert verdict is not None
+    verdict = verdict_on(made, Spot(0, False, 0))
     assert [each.fate for each in verdict.siblings] == ["accepted", "not tried"]
 
 
@@ -528,8 +507,7 @@ def test_a_copied_choice_has_no_q_of_a_draw() -> None:
     round_ = made.rounds[0]
     copy, drawn = round_.proposals
     made.rounds[0] = replace(round_, proposals=(replace(copy, q=1.0, copied=True), replace(drawn, copied=False)))
-    verdict = judge(made, Spot(0, False, 0))
-    assert verdict is not None
+    verdict = verdict_on(made, Spot(0, False, 0))
     assert [each.shares[0][1] for each in verdict.siblings] == ["copied", "q 0.300"]
     assert "accepted, copied, p 0.100." in verdict.text()
     assert verdict.shares[0].note == "copied, not drawn"
@@ -537,14 +515,14 @@ def test_a_copied_choice_has_no_q_of_a_draw() -> None:
 
 def test_a_chain_has_no_list_of_choices() -> None:
     for spot in (GHOST, BEHIND, CORRECTION):
-        verdict = judge(answer(rejected_round()), spot)
-        assert verdict is not None and verdict.siblings == ()
+        verdict = verdict_on(rejected_round(), spot)
+        assert verdict.siblings == ()
 
 
 def test_scores_are_read_out() -> None:
     verdict = next(
         each
-        for each in (judge(answer(replace(rejected_round("gumbel"), position=place)), GHOST) for place in range(300))
+        for each in (verdict_on(replace(rejected_round("gumbel"), position=place)) for place in range(300))
         if each is not None and each.draws is not None and each.draws.drafted == 1
     )
     assert verdict.draws is not None and verdict.draws.drawn == 0
