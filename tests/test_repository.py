@@ -14,7 +14,6 @@ import pytest
 
 import engine
 from app.cli.entry import COMMANDS as COMMAND_MODULES
-from app.cli.option import add
 
 REPOSITORY = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "assets" / "docs").glob("*.md"))]
@@ -125,7 +124,7 @@ def test_options_in_documents_exist(document: Path) -> None:
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", words))
         if named and command in COMMAND_MODULES:
             parser = argparse.ArgumentParser()
-            add(parser, COMMAND_MODULES[command].options())
+            COMMAND_MODULES[command].add_options(parser)
             known = set(re.findall(r"--[a-z][a-z-]*", _help_of(parser)))
             assert named <= known, f"{document.name}: draftlight {command} {words}"
 

@@ -8,9 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from app.cli.engine_run import run_task
-from app.cli.progress import ProgressBar
+from app.cli.output import ProgressBar, align
 from app.cli.shared_options import INTERRUPTED
-from app.cli.table import align
 from engine.cluster.hosts import Cluster
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli import shared_options
-from app.cli.option import Entries, option
 from app.cli.shared_options import (
-    ANYWAY,
-    FILTER_OPTIONS,
-    KV_BITS_OPTION,
-    SEED,
-    TREE_OPTIONS,
+    add_anyway,
+    add_filters,
+    add_hosts,
+    add_kv_bits,
+    add_seed,
+    add_target,
+    add_tree,
     checked,
     comma_separated,
     drafter,
@@ -37,70 +37,74 @@ DESCRIPTION = (
 )
 
 
-def options() -> Entries:
-    """Returns the options, without the command they belong to."""
-    return (
-        shared_options.target(),
-        ANYWAY,
-        *shared_options.hosts(),
-        option(
-            "--drafters",
-            metavar="A,B",
-            type=comma_separated(drafter, "names"),
-            help="comma-separated, named as for --drafter "
-            f"(default: those of {', '.join(benched('builtin'))} that fit the target)",
-        ),
-        option(
-            "--rules",
-            metavar="A,B",
-            type=comma_separated(str, "names"),
-            default="gumbel",
-            help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)",
-        ),
-        option(
-            "--temperatures",
-            metavar="X,Y",
-            type=comma_separated(number("temperature"), "numbers"),
-            help=f"comma-separated (default: as the model recommends, else {DecodingOptions().temperature})",
-        ),
-        *FILTER_OPTIONS,
-        option(
-            "--gamma",
-            dest="gammas",
-            metavar="N,M",
-            type=comma_separated(gamma, "numbers"),
-            default=",".join(map(str, QUICK_GAMMAS)),
-            help=f"proposals per round, {RANGES['gamma'].short} (default: %(default)s)",
-        ),
-        *TREE_OPTIONS,
-        option("--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"),
-        option("--limit", type=int, help="use at most this many prompts, taking the categories in turn"),
-        option(
-            "--max-tokens",
-            type=number("max_tokens"),
-            default=QUICK_TOKENS,
-            help="maximum tokens per answer (default: %(default)s)",
-        ),
-        option(
-            "--minutes",
-            type=minutes,
-            default=QUICK_MINUTES,
-            metavar="N",
-            help="end after this many minutes, loading included; 0 measures everything, however long it takes "
-            "(default: %(default)s)",
-        ),
-        KV_BITS_OPTION,
-        SEED,
-        option("--peers", action=argparse.BooleanOptionalAction, default=False, help="also run mlx-lm's own decoding loops"),
-        option("--anew", action="store_true", help="measure everything again, even if the same benchmark was interrupted before"),
-        option(
-            "--html",
-            dest="html_path",
-            metavar="OUT",
-            type=output_file,
-            help="also write a report with charts to this file, as HTML",
-        ),
-        option("--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"),
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    add_target(parser)
+    add_anyway(parser)
+    add_hosts(parser)
+    parser.add_argument(
+        "--drafters",
+        metavar="A,B",
+        type=comma_separated(drafter, "names"),
+        help=f"comma-separated, named as for --drafter (default: those of {', '.join(benched('builtin'))} that fit the target)",
+    )
+    parser.add_argument(
+        "--rules",
+        metavar="A,B",
+        type=comma_separated(str, "names"),
+        default="gumbel",
+        help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--temperatures",
+        metavar="X,Y",
+        type=comma_separated(number("temperature"), "numbers"),
+        help=f"comma-separated (default: as the model recommends, else {DecodingOptions().temperature})",
+    )
+    add_filters(parser)
+    parser.add_argument(
+        "--gamma",
+        dest="gammas",
+        metavar="N,M",
+        type=comma_separated(gamma, "numbers"),
+        default=",".join(map(str, QUICK_GAMMAS)),
+        help=f"proposals per round, {RANGES['gamma'].short} (default: %(default)s)",
+    )
+    add_tree(parser)
+    parser.add_argument(
+        "--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"
+    )
+    parser.add_argument("--limit", type=int, help="use at most this many prompts, taking the categories in turn")
+    parser.add_argument(
+        "--max-tokens",
+        type=number("max_tokens"),
+        default=QUICK_TOKENS,
+        help="maximum tokens per answer (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=minutes,
+        default=QUICK_MINUTES,
+        metavar="N",
+        help="end after this many minutes, loading included; 0 measures everything, however long it takes (default: %(default)s)",
+    )
+    add_kv_bits(parser)
+    add_seed(parser)
+    parser.add_argument(
+        "--peers", action=argparse.BooleanOptionalAction, default=False, help="also run mlx-lm's own decoding loops"
+    )
+    parser.add_argument(
+        "--anew", action="store_true", help="measure everything again, even if the same benchmark was interrupted before"
+    )
+    parser.add_argument(
+        "--html",
+        dest="html_path",
+        metavar="OUT",
+        type=output_file,
+        help="also write a report with charts to this file, as HTML",
+    )
+    parser.add_argument(
+        "--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"
     )
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from app.cli.engine_run import follow, interruptions, running_engine
-from app.cli.progress import StatusLine
+from app.cli.output import StatusLine
 from app.cli.saved_answer import SavedAnswer
 from app.cli.shared_options import INTERRUPTED
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour

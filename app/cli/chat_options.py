@@ -7,20 +7,20 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli import shared_options
-from app.cli.option import Entries, option
 from app.cli.shared_options import (
-    ANYWAY,
-    FILTER_OPTIONS,
-    KV_BITS_OPTION,
-    TREE_OPTIONS,
+    add_anyway,
+    add_filters,
+    add_hosts,
+    add_kv_bits,
+    add_models,
+    add_tree,
     gamma,
     hosts_of,
     number,
     with_arguments,
 )
 from engine.files import recommended_sampling
-from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message, Request
+from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message
 from engine.values.drafter_kinds import default_drafter
 from engine.values.errors import DraftlightError
 from engine.values.wording import shortened
@@ -37,67 +37,69 @@ DESCRIPTION = (
 _DEFAULTS = DecodingOptions(gamma="auto")
 
 
-def options() -> Entries:
-    """Returns the options, without the command they belong to."""
-    return (
-        option("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input"),
-        option(
-            "--continue",
-            dest="continued",
-            metavar="ID",
-            nargs="?",
-            const="",
-            help="continue the newest conversation, or this one (see `draftlight chats list`), under its settings; "
-            "without a prompt, continues an answer that was stopped or cut off",
-        ),
-        option("--no-save", dest="save", action="store_false", help="do not keep the conversation, only its trace"),
-        *shared_options.models(),
-        ANYWAY,
-        *shared_options.hosts(),
-        option("--system", metavar="TEXT", help="system prompt (default: the model's own, if Ollama has one)"),
-        option(
-            "--thinking",
-            choices=THINKINGS,
-            help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
-        ),
-        option("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first"),
-        option(
-            "--raw",
-            action="store_true",
-            help="continue the prompt as plain text, without the model's chat template; models without one always do so",
-        ),
-        option(
-            "--when-full",
-            dest="overflow",
-            choices=OVERFLOWS,
-            help="if a conversation is too long for the model: stop with a message, or drop its oldest turns (default: stop)",
-        ),
-        option("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})"),
-        option(
-            "--gamma",
-            type=gamma,
-            help=f"proposals per round, {RANGES['gamma'].short} (default: {_DEFAULTS.gamma})",
-        ),
-        *TREE_OPTIONS,
-        option(
-            "--temperature",
-            type=number("temperature"),
-            help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
-        ),
-        *FILTER_OPTIONS,
-        option("--seed", type=number("seed"), help="random seed; the same seed repeats an answer (default: a new one)"),
-        option("--max-tokens", type=number("max_tokens"), help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"),
-        option("--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"),
-        KV_BITS_OPTION,
-        option("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals"),
-        option("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead"),
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input")
+    parser.add_argument(
+        "--continue",
+        dest="continued",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="continue the newest conversation, or this one (see `draftlight chats list`), under its settings; "
+        "without a prompt, continues an answer that was stopped or cut off",
     )
+    parser.add_argument("--no-save", dest="save", action="store_false", help="do not keep the conversation, only its trace")
+    add_models(parser)
+    add_anyway(parser)
+    add_hosts(parser)
+    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: the model's own, if Ollama has one)")
+    parser.add_argument(
+        "--thinking",
+        choices=THINKINGS,
+        help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
+    )
+    parser.add_argument("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first")
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="continue the prompt as plain text, without the model's chat template; models without one always do so",
+    )
+    parser.add_argument(
+        "--when-full",
+        dest="overflow",
+        choices=OVERFLOWS,
+        help="if a conversation is too long for the model: stop with a message, or drop its oldest turns (default: stop)",
+    )
+    parser.add_argument("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})")
+    parser.add_argument(
+        "--gamma",
+        type=gamma,
+        help=f"proposals per round, {RANGES['gamma'].short} (default: {_DEFAULTS.gamma})",
+    )
+    add_tree(parser)
+    parser.add_argument(
+        "--temperature",
+        type=number("temperature"),
+        help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
+    )
+    add_filters(parser)
+    parser.add_argument("--seed", type=number("seed"), help="random seed; the same seed repeats an answer (default: a new one)")
+    parser.add_argument(
+        "--max-tokens", type=number("max_tokens"), help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"
+    )
+    parser.add_argument(
+        "--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"
+    )
+    add_kv_bits(parser)
+    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
+    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command with its options."""
     from app.cli.chat import chat
-    from app.cli.saved_answer import SavedAnswer, newest_conversation
+    from app.cli.saved_answer import SavedAnswer, newest_conversation, request_with
     from engine.chats import ChatStore
 
     prompt, continued = _prompt_and_conversation(arguments)
@@ -118,19 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
                 raise DraftlightError(f"Conversation {conversation.about.id} is a comparison, which only the window can show.")
             settings = _settings(arguments, conversation.settings)
         saving = None if store is None else SavedAnswer(store, settings, conversation, prompt)
-        system = (Message("system", settings.system),) if settings.system else ()
-        request = Request(
-            messages=(*system, Message("user", prompt)),
-            options=settings.options,
-            target=settings.target,
-            drafter=settings.drafter,
-            template=settings.template,
-            thinking=settings.thinking,
-            overflow=settings.overflow,
-            kept=arguments.save,
-        )
         return chat(
-            request if saving is None else saving.request,
+            saving.request if saving is not None else request_with(settings, [Message("user", prompt)], kept=arguments.save),
             ghosts=arguments.ghosts,
             thoughts=arguments.thoughts,
             json_lines=arguments.json_lines,

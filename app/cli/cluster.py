@@ -1,15 +1,57 @@
-"""`draftlight cluster`: the output of `doctor` and `status`."""
+"""`draftlight cluster`: checks machines, runs another command with its model split over them, and shows what runs."""
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+from app.cli import bench_options, chat_options, prove
+from app.cli.shared_options import CommandModule, add_actions, add_commands, add_hosts, add_target, hosts_of
 from engine.cluster.companions import running
 from engine.cluster.doctor import check
 from engine.cluster.hosts import Cluster, cluster_of
 from engine.values.wording import amount, duration, listed
 
+HELP = "run a model that is split over several machines, and check them"
+DESCRIPTION = "Split a model that is too large for one machine over several, check these machines, and see what runs."
+SPLITTING: dict[str, CommandModule] = {"chat": chat_options, "prove": prove, "bench": bench_options}
+"""Commands whose target can be split."""
 _SIGNS = {"good": "ok", "bad": "BAD", "unknown": "?"}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the actions, each with its options, to the command's parser."""
+    actions = add_actions(parser)
+    action = actions.add_parser(
+        "doctor",
+        help="check machines, model and links",
+        description="Ask every machine for its versions, memory, ports and model, compare them, and measure the links. The exit "
+        "status is 1 if something has to be changed.",
+    )
+    add_hosts(action, required=True)
+    add_target(action, "builtin")
+    action = actions.add_parser(
+        "run",
+        help="run another command with its model split",
+        description="Run chat, prove or bench, with all their options, with the model split over the machines.",
+    )
+    add_hosts(action, required=True)
+    add_commands(action, SPLITTING, "split_run", required=True)
+    actions.add_parser("status", help="list the clusters that were started on this machine")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the chosen action."""
+    if arguments.action == "status":
+        return show_running()
+    described = hosts_of(arguments)
+    if arguments.action == "doctor" and described is not None:
+        target = Path(arguments.target).expanduser()
+        return doctor(described, str(target.resolve()) if target.exists() else arguments.target)
+    split_run: Callable[[argparse.Namespace], int] = arguments.split_run
+    return split_run(arguments)
 
 
 def doctor(cluster: Cluster, target: str) -> int:

@@ -6,16 +6,15 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from app.cli.progress import ProgressBar
-from engine.cluster.companions import launch_for
+from app.cli.output import ProgressBar
 from engine.cluster.hosts import Cluster
-from engine.runtime.interface import EngineLike
-from engine.runtime.process.client import ProcessEngine
-from engine.runtime.worker import Engine
 from engine.types import BenchFinished, Event, RunFailed, RunFinished, TaskFailed, TaskFinished, TrainingFinished
 from engine.values.events import RunEvent
+
+if TYPE_CHECKING:
+    from engine.runtime.interface import EngineLike
 
 TICK = 0.1
 """Seconds between two checks for an interruption by the user."""
@@ -32,6 +31,10 @@ def running_engine(anyway: bool = False, cluster: Cluster | None = None, close_t
         cluster: machines to split the target over; None uses this machine alone.
         close_timeout: seconds that closing may take.
     """
+    from engine.cluster.companions import launch_for  # slow to import, and the help of commands does without
+    from engine.runtime.process.client import ProcessEngine
+    from engine.runtime.worker import Engine
+
     engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     try:
         if anyway:

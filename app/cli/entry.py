@@ -9,22 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from app.cli import (
-    bench_options,
-    chat_options,
-    chats_options,
-    cluster_options,
-    export_options,
-    models_options,
-    prove_options,
-    rejudge_options,
-    self_test_options,
-    train_options,
-    window_options,
-)
-from app.cli.guarded_output import guard_terminals
-from app.cli.option import CommandModule, Commands, add
-from app.cli.shared_options import INTERRUPTED, models
+from app.cli import bench_options, chat_options, chats_options, cluster, export, models, prove, rejudge, self_test, train, window
+from app.cli.output import guard_terminals
+from app.cli.shared_options import INTERRUPTED, CommandModule, add_commands, add_models
 from engine.files.logs import log_path, log_to_file
 from engine.machine.provenance import version
 from engine.values.errors import DraftlightError
@@ -37,15 +24,15 @@ _log = logging.getLogger(__name__)
 COMMANDS: dict[str, CommandModule] = {
     "chat": chat_options,
     "chats": chats_options,
-    "prove": prove_options,
+    "prove": prove,
     "bench": bench_options,
-    "train-drafter": train_options,
-    "export": export_options,
-    "replay": window_options,
-    "rejudge": rejudge_options,
-    "models": models_options,
-    "cluster": cluster_options,
-    "self-test": self_test_options,
+    "train-drafter": train,
+    "export": export,
+    "replay": window,
+    "rejudge": rejudge,
+    "models": models,
+    "cluster": cluster,
+    "self-test": self_test,
 }
 """The commands, in the order of the help."""
 
@@ -93,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`draftlight COMMAND --help` explains a command. Data is in the platform's data folder or $DRAFTLIGHT_HOME.",
     )
     parser.add_argument("--version", action="version", version=f"draftlight {version()}")
-    parser.set_defaults(command=window_options.open_window)
-    add(parser, (*models(None), Commands(COMMANDS, "command", required=False)))
+    parser.set_defaults(command=window.open_window)
+    add_models(parser, None)
+    add_commands(parser, COMMANDS, "command", required=False)
     return parser

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from app.cli.engine_run import TICK, running_engine
-from app.cli.progress import StatusLine
-from app.cli.table import align
+from app.cli.output import StatusLine, align
+from app.cli.shared_options import add_actions, drafter
 from engine.files import builtin, download, hub, library, ollama
 from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
@@ -20,6 +20,50 @@ from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, size
+
+HELP = "list, search, download, check and delete models"
+DESCRIPTION = "List the models on this machine, search and download from the Hugging Face Hub, check and delete models."
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the actions, each with its options, to the command's parser."""
+    actions = add_actions(parser)
+    action = actions.add_parser("list", help="list the models on this machine")
+    action.add_argument(
+        "--folder",
+        metavar="FOLDER",
+        dest="folders",
+        type=Path,
+        action="append",
+        default=[],
+        help="look there too; can be repeated",
+    )
+    action = actions.add_parser("add-folder", help="also search this folder from now on, here and in the window")
+    action.add_argument("folder", metavar="FOLDER", type=Path)
+    action.add_argument("--remove", action="store_true", help="stop searching it; nothing in it is deleted")
+    action = actions.add_parser("search", help="search the Hugging Face Hub")
+    action.add_argument("wanted", metavar="WORDS", nargs="*", help="part of the name; a whole name lists what can be downloaded")
+    action = actions.add_parser(
+        "download",
+        help="download a model from the Hugging Face Hub, or go on with it",
+        description="Download a model from the Hugging Face Hub. Ctrl-C pauses: the same command goes on from there.",
+    )
+    action.add_argument(
+        "name", metavar="MODEL", nargs="?", default="builtin", help="OWNER/MODEL, OWNER/MODEL:FILE.gguf, or builtin (default)"
+    )
+    action.add_argument("--discard", action="store_true", help="delete what has arrived of an unfinished download")
+    action = actions.add_parser("check", help="check whether a model, and optionally a drafter for it, can be used")
+    action.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
+    action.add_argument(
+        "--drafter",
+        metavar="DRAFTER",
+        type=drafter,
+        default=NO_DRAFTER,
+        help="also check that this drafter fits the model",
+    )
+    action = actions.add_parser("delete", help="delete a model that Draftlight downloaded")
+    action.add_argument("name", metavar="MODEL")
+    action.add_argument("--yes", action="store_true", help="do not ask first")
 
 
 def show_models(folders: Iterable[Path] = ()) -> int:
@@ -221,7 +265,7 @@ def delete_model(name: str, confirmed: bool) -> int:
     return 0
 
 
-ACTIONS: dict[str, Callable[[Namespace], int]] = {
+ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": lambda given: show_models(given.folders),
     "add-folder": lambda given: add_folder(given.folder, given.remove),
     "search": lambda given: search_hub(given.wanted),
@@ -229,4 +273,8 @@ ACTIONS: dict[str, Callable[[Namespace], int]] = {
     "check": lambda given: check_model(given.name, given.drafter),
     "delete": lambda given: delete_model(given.name, given.yes),
 }
-"""By the names in `app.cli.models_options`."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the chosen action."""
+    return ACTIONS[arguments.action](arguments)

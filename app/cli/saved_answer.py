@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from engine.chats import (
     CONTINUABLE,
@@ -28,6 +30,21 @@ def newest_conversation(store: ChatStore) -> int:
     if not found:
         raise DraftlightError("There is no conversation yet that could be continued.")
     return max(found, key=lambda each: each.updated).id
+
+
+def request_with(settings: ChatSettings, messages: Sequence[Message], **others: Any) -> Request:
+    """Returns a request with the settings of a conversation, its messages and other fields."""
+    system = (Message("system", settings.system),) if settings.system.strip() else ()
+    return Request(
+        messages=(*system, *messages),
+        options=settings.options,
+        target=settings.target,
+        drafter=settings.drafter,
+        template=settings.template,
+        thinking=settings.thinking,
+        overflow=settings.overflow,
+        **others,
+    )
 
 
 class SavedAnswer:
@@ -84,16 +101,11 @@ class SavedAnswer:
             assert parent is not None
             stored = store.begin_answer(number, parent, self._making, None if continued is None else continued.id)
         self._message = stored.message
-        self.request = Request(
-            messages=((Message("system", settings.system),) if settings.system.strip() else ()) + tuple(messages),
-            options=options,
-            target=settings.target,
-            drafter=settings.drafter,
+        self.request = request_with(
+            self._making.settings,
+            messages,
             trace_path=stored.trace_path,
             given=given,
-            template=settings.template,
-            thinking=settings.thinking,
-            overflow=settings.overflow,
             dropped=next((each.made.dropped for each in reversed(path) if each.made is not None), 0),
         )
 

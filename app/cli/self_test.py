@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
 
 from app.cli.engine_run import follow
 from engine.rounds.trace import read
-from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed, RunFinished
+from engine.values.drafter_kinds import default_drafter
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
+
+HELP = "load the model, decode, draw the window and quit"
+DESCRIPTION = "Load the built-in model, decode a few tokens, draw the window, and quit. The exit status is 0 if everything works."
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    parser.add_argument("--screenshots", metavar="FOLDER", type=Path, help="save screenshots of the main states in this folder")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command with its options."""
+    return self_test(arguments.screenshots, default_drafter())
 
 
 def self_test(screenshots: Path | None, drafter: str) -> int:
@@ -29,6 +43,8 @@ def self_test(screenshots: Path | None, drafter: str) -> int:
 
 
 def _decode(path: Path, drafter: str) -> str:
+    from engine.runtime.worker import Engine  # slow to import
+
     request = Request(
         (Message("user", "Say hello."),), DecodingOptions(seed=1, max_tokens=16), drafter=drafter, trace_path=str(path)
     )

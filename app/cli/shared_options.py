@@ -1,15 +1,14 @@
-"""Options used by several commands: models, numbers, lists and files; and the construction of requests from options."""
+"""Commands as modules, and the options that several use: models, numbers, lists, files; makes requests from parsed options."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.files.hub import require_drafter
 from engine.lens.shared_wording import BUDGET, CHAIN
@@ -22,8 +21,34 @@ INTERRUPTED = 130
 Value = TypeVar("Value")
 
 
-ANYWAY = option("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
-"""Commands with this option call `EngineLike.ignore_memory`."""
+class CommandModule(Protocol):
+    """A module with a command: its help texts, its options, and the function that runs it. What is slow to import is imported
+    only in `run`, so that help is fast."""
+
+    HELP: str
+    DESCRIPTION: str
+
+    def add_options(self, parser: argparse.ArgumentParser, /) -> None:
+        """Adds the options of the command to its parser."""
+
+    def run(self, arguments: argparse.Namespace, /) -> int:
+        """Runs the command and returns the exit status."""
+
+
+def add_commands(parser: argparse.ArgumentParser, modules: Mapping[str, CommandModule], runner: str, required: bool) -> None:
+    """Adds a choice of commands. The parsed arguments hold the chosen command's run function under the name in `runner`, and its
+    parser's usage error function under `error`."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=required)
+    for name, module in modules.items():
+        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+        module.add_options(command)
+        command.set_defaults(**{runner: module.run, "error": command.error})
+
+
+def add_actions(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:
+    """Adds a choice of actions, whose parsers the result makes; the parsed arguments hold the name of the chosen one under
+    `action`."""
+    return parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
 
 
 def number(name: str) -> Callable[[str], float | str]:
@@ -45,82 +70,82 @@ def number(name: str) -> Callable[[str], float | str]:
 gamma = number("gamma")
 
 
-SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
-"""For commands that use the same random numbers every time."""
-KV_BITS_OPTION = option(
-    "--kv-bits",
-    type=int,
-    choices=KV_BITS,
-    help="bits of the keys and values that target and draft model keep (default: full precision)",
-)
+def add_anyway(parser: argparse.ArgumentParser) -> None:
+    """Adds `--anyway`; commands with it call `EngineLike.ignore_memory`."""
+    parser.add_argument("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
 
-TREE_OPTIONS = (
-    option(
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Adds `--seed`, for commands that use the same random numbers every time."""
+    parser.add_argument("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
+
+
+def add_kv_bits(parser: argparse.ArgumentParser) -> None:
+    """Adds `--kv-bits`."""
+    parser.add_argument(
+        "--kv-bits",
+        type=int,
+        choices=KV_BITS,
+        help="bits of the keys and values that target and draft model keep (default: full precision)",
+    )
+
+
+def add_tree(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of trees."""
+    parser.add_argument(
         "--budget",
         type=number("budget"),
         metavar="N|auto|chain",
         help=f"{BUDGET[0].lower()}{BUDGET[1:-1]} (default: auto)",
-    ),
-    option(
+    )
+    parser.add_argument(
         "--width",
         type=number("width"),
         metavar="N",
         help=f"most tokens that a tree proposes for one position, {RANGES['width'].short} (default: {DecodingOptions().width})",
-    ),
-)
-FILTER_OPTIONS = (
-    option(
-        "--top-p",
-        type=number("top_p"),
-        help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
-    ),
-    option(
-        "--top-k",
-        type=number("top_k"),
-        help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
-    ),
-    option(
-        "--min-p",
-        type=number("min_p"),
-        help="drop tokens below this share of the most likely one; 0 turns it off (default: as the model recommends, else off)",
-    ),
-    option(
-        "--repetition-penalty",
-        type=number("repetition_penalty"),
-        help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
-    ),
-)
+    )
 
 
-def target(default: str | None = argparse.SUPPRESS) -> Option:
-    """Returns the option `--target`. If it is also given before the command's name, that value is kept by default."""
-    return option("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that filter or penalise tokens."""
+    for name, effect in (
+        ("top_p", "nucleus sampling; 1 turns it off"),
+        ("top_k", "keep only the k most likely tokens; 0 turns it off"),
+        ("min_p", "drop tokens below this share of the most likely one; 0 turns it off"),
+        ("repetition_penalty", "above 1 makes recent tokens less likely; 1 turns it off"),
+    ):
+        words = f"{effect} (default: as the model recommends, else off)"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number(name), help=words)
 
 
-def models(default: str | None = argparse.SUPPRESS) -> tuple[Option, ...]:
-    """Returns the options `--target` and `--drafter`, see `target`."""
+def add_target(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+    """Adds `--target`. If it is also given before the command's name, that value is kept by default."""
+    parser.add_argument("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
+
+
+def add_models(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+    """Adds `--target` and `--drafter`, see `add_target`."""
     titles = [kind.title if kind.title[:2].isupper() else kind.title.lower() for kind in BY_PATH.values()]
     meaning = f"{', '.join(DRAFTERS)}, or the path of a {', '.join(titles[:-1])} or {titles[-1]}"
-    return target(default), option("--drafter", metavar="DRAFTER", type=drafter, default=default, help=meaning)
+    add_target(parser, default)
+    parser.add_argument("--drafter", metavar="DRAFTER", type=drafter, default=default, help=meaning)
 
 
-def hosts(required: bool = False) -> tuple[Option, ...]:
-    """Returns the options `--hosts` and `--sharding`, see `hosts_of`. In a subcommand, values of the outer command are kept."""
-    return (
-        option(
-            "--hosts",
-            metavar="FILE",
-            type=Path,
-            required=required,
-            default=argparse.SUPPRESS,
-            help="split the target over the machines in this file, in the format of mlx.launch",
-        ),
-        option(
-            "--sharding",
-            choices=SHARDINGS,
-            default=argparse.SUPPRESS,
-            help="by tensors (default) or as a pipeline, unless the file of hosts says it",
-        ),
+def add_hosts(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """Adds `--hosts` and `--sharding`, see `hosts_of`. In a subcommand, values of the outer command are kept."""
+    parser.add_argument(
+        "--hosts",
+        metavar="FILE",
+        type=Path,
+        required=required,
+        default=argparse.SUPPRESS,
+        help="split the target over the machines in this file, in the format of mlx.launch",
+    )
+    parser.add_argument(
+        "--sharding",
+        choices=SHARDINGS,
+        default=argparse.SUPPRESS,
+        help="by tensors (default) or as a pipeline, unless the file of hosts says it",
     )
 
 

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from app.cli import bench as cli_bench
-from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
-from app.cli.progress import ProgressBar
+from app.cli.output import ProgressBar
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.files import library
@@ -83,7 +82,7 @@ class BenchedBackend(FakeBackend):
 @pytest.fixture
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> BenchedBackend:
     prepared = BenchedBackend()
-    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 
@@ -383,7 +382,7 @@ def test_the_bar_shrinks_for_the_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, bar: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr("app.cli.progress.sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("app.cli.output.sys.stderr.isatty", lambda: True)
     words = "training, step 120, loss 10.622, best overlap 0.113, an hour left"
     ProgressBar().handle(TaskProgress(1, words, 0.2))
     (shown,) = capsys.readouterr().err.split("\r")[1:]
@@ -400,7 +399,7 @@ def test_a_step_gets_a_line_however_often_its_figures_change(capsys: pytest.Capt
 
 def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 100.0
-    monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)
+    monkeypatch.setattr("app.cli.output.time.perf_counter", lambda: now)
     progress = ProgressBar()
     progress.handle(TaskProgress(1, "first", 0.0))
     now += 30

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
 from engine.chats import ChatStore, StoredMessage
@@ -21,7 +20,7 @@ from tests.engine.fakes import FakeBackend
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     """The command line over a fake model; `home` is its data folder."""
     prepared = FakeBackend()
-    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 

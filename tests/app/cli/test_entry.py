@@ -19,10 +19,8 @@ from typing import Any
 import pytest
 
 from app.cli import chat as cli_chat
-from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
-from app.cli.option import add
 from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
 from engine.files import download
 from engine.machine.provenance import version
@@ -45,7 +43,7 @@ ROOT = Path(__file__).parents[3]
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     """The command line over a fake model; `home` is its data folder."""
     prepared = FakeBackend()
-    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
     # The log file would be left open in a folder that is about to vanish.
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
@@ -384,7 +382,7 @@ CHAT_ONLY = {
 def test_every_option_is_named_like_its_setting(command: str, kind: Any, others: set[str]) -> None:
     """A request takes the options called like its fields (`request_of`): one of another name would set nothing."""
     parser = argparse.ArgumentParser()
-    add(parser, cli.COMMANDS[command].options())
+    cli.COMMANDS[command].add_options(parser)
     names = {action.dest for action in parser._actions} - {"help"}
     assert names - others <= {field.name for field in fields(kind)}
     assert names >= others
@@ -418,9 +416,9 @@ def program(*arguments: str, rounds_held: int | None = None) -> list[str]:
     """The command over a fake model; `rounds_held` holds the answer for ever after so many rounds, prompt chunks apart."""
     hold = "" if rounds_held is None else f"backend.gate = threading.Semaphore({5 + rounds_held});"
     code = (
-        "import sys, threading, app.cli.engine_run; from engine.runtime.worker import Engine; from tests.engine.fakes import "
+        "import sys, threading, engine.runtime.worker; from engine.runtime.worker import Engine; from tests.engine.fakes import "
         "FakeBackend;"
-        f"backend = FakeBackend(); {hold} app.cli.engine_run.Engine = lambda: Engine(lambda: backend);"
+        f"backend = FakeBackend(); {hold} engine.runtime.worker.Engine = lambda: Engine(lambda: backend);"
         "from app.cli.entry import main; sys.exit(main())"
     )
     return [sys.executable, "-c", code, *arguments]

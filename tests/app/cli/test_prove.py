@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
 from engine.runtime.worker import Engine
@@ -50,7 +49,7 @@ class ProvingBackend(FakeBackend):
 @pytest.fixture
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> ProvingBackend:
     prepared = ProvingBackend()
-    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 

@@ -1,20 +1,69 @@
-"""The progress of a long task on the engine thread, on standard error."""
+"""What commands write to a terminal: text without control sequences of others, tables, and the progress of long tasks."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
+from collections.abc import Collection, Sequence
+from typing import Any, TextIO
 
 from engine.types import Event, LoadProgress, TaskProgress
 from engine.values.wording import duration
 
+_OWN_SEQUENCES = re.compile(r"\x1b\[(?:(?:[02349]|38;5;\d+)(?:;(?:[2349]|38;5;\d+))*m|K)|\A\r|\r\Z")
+"""The escape sequences that Draftlight itself writes: colours, clearing a line, and returning to its start."""
 _BAR, _STEP = 30, 5
 """Maximum characters of the bar, and the steps in which it shrinks if the words need the room."""
 _ESTIMATE_AFTER = 2.0
 """Seconds before the remaining time is estimated: earlier estimates would be guesses."""
 _LINE_INTERVAL = 30.0
 """Seconds between two lines about the same step without a terminal."""
+
+
+class _Guarded:
+    """A terminal stream that makes all other control characters visible and escapes what its encoding lacks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes the sanitised text."""
+        from engine.lens.pieces import without_controls  # not every command needs it
+
+        if not text.isprintable() and text != "\n":
+            parts, codes = _OWN_SEQUENCES.split(text), [*_OWN_SEQUENCES.findall(text), ""]
+            text = "".join(without_controls(part) + code for part, code in zip(parts, codes, strict=True))
+        encoding = self._stream.encoding or "utf-8"
+        return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def guard_terminals() -> None:
+    """Guards standard output and error from now on, if they are terminals."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty():
+            setattr(sys, name, _Guarded(stream))
+
+
+def align(rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> list[str]:
+    """Formats rows as lines with cells padded to the width of their columns; the first row has the headings.
+
+    Args:
+        numbers: headings of the right-aligned columns.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if heading in numbers else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, rows[0], strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 class StatusLine:

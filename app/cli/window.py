@@ -6,7 +6,6 @@ import argparse
 import importlib.util
 from pathlib import Path
 
-from app.cli.option import Entries, option
 from engine.rounds.trace import read
 from engine.values.errors import DraftlightError
 
@@ -16,9 +15,9 @@ DESCRIPTION = (
 )
 
 
-def options() -> Entries:
-    """Returns the options of `replay`."""
-    return (option("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    parser.add_argument("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too")
 
 
 def open_window(arguments: argparse.Namespace) -> int:

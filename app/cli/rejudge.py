@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from app.cli.option import Entries, option
 from engine.rounds.trace import read
 from engine.types import RULES
 
@@ -18,14 +17,12 @@ DESCRIPTION = (
 )
 
 
-def options() -> Entries:
-    """Returns the options of the command."""
-    return (
-        option("trace", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),
-        option("--rule", choices=RULES, required=True, help="the rule to judge with"),
-        option("--gamma", type=int, metavar="N", help="judge at most N proposals of each round (default: all)"),
-        option("--json", dest="as_json", action="store_true", help="print everything that was found as JSON instead"),
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    parser.add_argument("trace", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too")
+    parser.add_argument("--rule", choices=RULES, required=True, help="the rule to judge with")
+    parser.add_argument("--gamma", type=int, metavar="N", help="judge at most N proposals of each round (default: all)")
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print everything that was found as JSON instead")
 
 
 def run(arguments: argparse.Namespace) -> int:

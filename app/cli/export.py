@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.option import Entries, Epilog, option
 from app.export.kinds import formats
 from engine.exports.formats import ExportFormat, ExportOptions
 from engine.exports.tables import TABLES
@@ -25,27 +24,25 @@ DESCRIPTION = (
 )
 
 
-def options() -> Entries:
-    """Returns the options of the command."""
-    return (
-        option("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces"),
-        option("--format", choices=tuple(formats()), help="default: from the extension of --output, else json"),
-        option("--output", metavar="PATH", type=_output, help="a file or an existing folder (default: standard output)"),
-        option(
-            "--table",
-            choices=TABLES,
-            default="rounds",
-            help="which table of csv to print to standard output (default: %(default)s)",
-        ),
-        option(
-            "--chart",
-            choices=tuple(CHARTS),
-            default="proposals",
-            help="which chart to draw, as svg or png (default: %(default)s)",
-        ),
-        option("--theme", choices=("light", "dark"), default="light", help="colours of pictures (default: %(default)s)"),
-        Epilog(f"Formats: {', '.join(f'{known.name} ({known.content})' for known in formats().values())}."),
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options to the command's parser."""
+    parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
+    parser.add_argument("--format", choices=tuple(formats()), help="default: from the extension of --output, else json")
+    parser.add_argument("--output", metavar="PATH", type=_output, help="a file or an existing folder (default: standard output)")
+    parser.add_argument(
+        "--table",
+        choices=TABLES,
+        default="rounds",
+        help="which table of csv to print to standard output (default: %(default)s)",
     )
+    parser.add_argument(
+        "--chart",
+        choices=tuple(CHARTS),
+        default="proposals",
+        help="which chart to draw, as svg or png (default: %(default)s)",
+    )
+    parser.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of pictures (default: %(default)s)")
+    parser.epilog = f"Formats: {', '.join(f'{known.name} ({known.content})' for known in formats().values())}."
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from app.cli import entry
-from app.cli.guarded_output import guard_terminals
+from app.cli.output import guard_terminals
 from app.cli.terminal import legend
 
 
