@@ -17,8 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from app.compare.comparison import LETTERS
-from app.compare.presets import PRESETS
-from app.compare.recording import RECORDED, TARGET, recorded_setup
+from app.compare.presets import PRESETS, RECORDED, TARGET, recorded_setup
 from app.session.settings import Settings
 from engine.rounds.trace import ENDING, PACKED
 from engine.runtime.worker import Engine

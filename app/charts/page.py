@@ -14,10 +14,9 @@ from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
 from app.look.widgets import in_column, named, push_button, scrolling, stretch
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.plain_baseline import Baseline
 from app.session.session import NO_ROUNDS_YET, Answer, is_plain
-from app.session.shown_answer import ShownAnswer
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.lens.charts import Material, spec_of
 

@@ -1,4 +1,4 @@
-"""What commands write to a terminal: text without control sequences of others, tables, and the progress of long tasks."""
+"""Terminal output of commands: text without foreign control sequences, tables, and the progress of long tasks."""
 
 from __future__ import annotations
 

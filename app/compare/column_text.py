@@ -3,6 +3,8 @@ reads of it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
@@ -260,14 +262,8 @@ class CompareText(AnswerView):
         heights. None before the first token."""
         if self.run is None or not self.run.spots:
             return None
-        low, high = 0, len(self.run.spots) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._top_of(middle) < 0:
-                low = middle + 1
-            else:
-                high = middle
-        return low, self._top_of(low) / self._line
+        first = bisect_left(range(len(self.run.spots) - 1), 0.0, key=self._top_of)
+        return first, self._top_of(first) / self._line
 
     def scroll_to(self, position: int, lines: float) -> None:
         """Scrolls so that the line with a token (`position` counts tokens) is `lines` line heights below the upper edge. Beyond

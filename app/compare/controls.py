@@ -20,7 +20,7 @@ from app.compare.presets import PRESETS
 from app.look.command import native_keys
 from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
 from app.look.flow_layout import wrapping
-from app.look.model_selector import USUAL_DRAFTER, ModelSelector
+from app.look.selectors import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, attach_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES

@@ -1,15 +1,19 @@
-"""Ready-made comparisons that demonstrate something, as data. No Qt."""
+"""Ready-made comparisons that demonstrate something, as data, and the recorded result of one. No Qt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from app.compare.comparison import ColumnSetup, Setup
+from app.compare.comparison import LETTERS, ColumnSetup, Comparison, Setup
 from app.session.session import Turn
 from app.session.settings import Settings
+from engine.files.foreign import text, whole
+from engine.rounds.trace import ENDING, read
 from engine.types import Rule
 from engine.values.drafter_kinds import AUTO, DRAFTERS, NGRAM, NO_DRAFTER, may_fit, single_drafter
+from engine.values.wording import amount
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 CODE = "Write a Python function that returns the first n prime numbers, with a docstring and an example."
@@ -39,7 +43,7 @@ class Preset:
             that the words depend on.
         chosen: why its seed was chosen, if it has its own seed for the built-in model.
         of_prompts: whether the words are about its prompts.
-        recorded: whether its result with the built-in models is part of the program (`app.compare.recording`).
+        recorded: whether its result with the built-in models is part of the program (`app.compare.presets`).
     """
 
     id: str
@@ -212,3 +216,25 @@ PRESETS: tuple[Preset, ...] = (
         of_prompts=True,
     ),
 )
+
+
+RECORDED = Path(__file__).resolve().parents[2] / "assets" / "demonstration"
+"""The folder with the trace of each column, such as A.jsonl.gz."""
+TARGET = Settings().target
+"""The target of the recording."""
+
+
+def recorded_setup(preset: Preset) -> Setup:
+    """Returns the setup of the recording: that of a preset under the default settings."""
+    return preset.make(Settings())
+
+
+def recorded_comparison(preset: Preset) -> tuple[Comparison, str]:
+    """Returns the recorded result of a preset, and the machine that recorded it: "Apple M2, 8 cores". Raises DraftlightError if a
+    trace is missing or cannot be read."""
+    setup = recorded_setup(preset)
+    traces = [read(RECORDED / f"{letter}{ENDING}") for letter, _ in zip(LETTERS, setup.columns, strict=False)]
+    hardware = traces[0].part("hardware")
+    device, cores = text(hardware.get("device")), whole(hardware.get("cores"))
+    machine = ", ".join(filter(None, (device, "" if cores is None else amount(cores, "core"))))
+    return Comparison.recorded(setup, setup.requests(TARGET, Settings().options()), traces), machine

@@ -12,15 +12,13 @@ from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.compare.column import CompareColumn
+from app.compare.column import CompareColumn, LinkedColumns
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
 from app.compare.difference_line import LONGEST_HEADLINE, DifferenceLine, difference_words
 from app.compare.exporting import ComparisonExporter
 from app.compare.findings import MISSING, agreement_words, conclusion, drawing_words, rule_findings, tree_finding
-from app.compare.linked_columns import LinkedColumns
-from app.compare.presets import PRESETS, Preset
-from app.compare.recording import TARGET, recorded_comparison
+from app.compare.presets import PRESETS, TARGET, Preset, recorded_comparison
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, Sampling
 from app.compare.stored import ComparisonRecorder, StoredComparison

@@ -12,8 +12,7 @@ from app.conversation.blocks import AnswerBlock
 from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
-from app.look.marks import draw_focus_frame
-from app.look.painted_view import PaintedView
+from app.look.marks import PaintedView, draw_focus_frame
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, tint
 from app.session.cursor import Cursor

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication, QFrame, QLabel, QPlainTextEdit, QPus
 
 from app.look import theme as themes
 from app.look.command import native_keys
-from app.look.dragged import local_files
 from app.look.flow_layout import wrapping
 from app.look.placing import limit_to_screen
 from app.look.theme import DARK, Theme
@@ -23,6 +22,7 @@ from app.look.widgets import (
     icon_button,
     in_column,
     in_row,
+    local_files,
     named,
     plain_tip,
     push_button,

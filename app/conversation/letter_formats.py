@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLa
 from app.conversation.chunks import Chunk
 from app.conversation.line_formats import LineFormat, Span, units
 from app.conversation.markdown_source import Flag
-from app.look.code_colours import code_colours
+from app.look.colours import code_colours
 from app.look.theme import Theme, sized
 from engine.lens.pieces import GHOSTS, Kind
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.kinds import ExportKind, Theme, chosen_kind, export_session, filters, kind_named
 from app.look import theme as themes
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings

@@ -7,7 +7,7 @@ import os
 import sys
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QSize
-from PySide6.QtGui import QColor, QFontDatabase, QFontMetricsF, QGuiApplication, QImage, QImageWriter, QPainter
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetricsF, QGuiApplication, QImage, QImageWriter, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 from engine.exports.svg import FONT, MONO
@@ -20,7 +20,7 @@ def to_image(svg: str, factor: float = 2.0) -> QImage:
         ValueError: it is not an SVG document.
     """
     _application()
-    general, fixed = (font_family(is_mono) for is_mono in (False, True))
+    general, fixed = (_font(is_mono).family() for is_mono in (False, True))
     renderer = QSvgRenderer(QByteArray(svg.replace(FONT, general).replace(MONO, fixed).encode()))
     if not renderer.isValid():
         raise ValueError("not an SVG document")
@@ -46,10 +46,8 @@ def png_of(image: QImage) -> bytes:
     return bytes(buffer.data().data())
 
 
-def font_family(mono: bool) -> str:
-    """Returns the name of the system's default font."""
-    kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
-    return QFontDatabase.systemFont(kind).family()
+def _font(mono: bool) -> QFont:
+    return QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont)
 
 
 def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
@@ -60,8 +58,7 @@ def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -
 
 @functools.cache
 def _metrics(size: float, bold: bool, mono: bool) -> QFontMetricsF:
-    kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
-    font = QFontDatabase.systemFont(kind)
+    font = _font(mono)
     font.setPixelSize(round(size))
     font.setWeight(font.Weight.DemiBold if bold else font.Weight.Normal)
     return QFontMetricsF(font)

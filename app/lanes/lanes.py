@@ -23,8 +23,7 @@ from PySide6.QtWidgets import QAccessibleWidget, QToolTip
 from app.lanes.field import WHOLE_LANE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, UNTIMED_NOTE, Clock, lane_text, time_text
 from app.lanes.painter import Lane, LanePainter
-from app.look.marks import draw_focus_frame, draw_text_in
-from app.look.painted_view import PaintedView
+from app.look.marks import PaintedView, draw_focus_frame, draw_text_in
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place

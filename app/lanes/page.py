@@ -13,8 +13,7 @@ from app.look.marks import draw_rounded, draw_text, smooth_painter
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import DEFINITIONS
-from app.session.cursor import Cursor
-from app.session.shown_answer import ShownAnswer
+from app.session.cursor import Cursor, ShownAnswer
 from engine.types import PHASES, Round
 
 PHASE_NAMES: dict[Phase, str] = {**{phase: phase for phase in PHASES}, "whole": "total only"}

@@ -1,14 +1,14 @@
-"""A list of models: paints rows and handles keys. All rows have one height, so that hundreds cost no more than the visible
-ones."""
+"""A list of models, with its search field: paints rows and handles keys. All rows have one height, so that hundreds cost no more
+than the visible ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter
-from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.library.entries import Entry
 from app.look.marks import draw_rounded, draw_text_in
@@ -222,5 +222,42 @@ class EntryList(QListView):
             self.chosen.emit(self.key)
         elif plain and self.key and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             self.deleted.emit(self.key)
+        else:
+            super().keyPressEvent(event)
+
+
+class SearchField(QLineEdit):
+    """The search field of a list.
+
+    Signals:
+        changed: (words) the search words have changed.
+    """
+
+    changed = Signal(str)
+
+    def __init__(self, label: str, list_view: QListView) -> None:
+        super().__init__()
+        named(self, "modelSearch", label, "Down goes to the results.")
+        self.setPlaceholderText(label)
+        self.setClearButtonEnabled(True)
+        self._list_view = list_view
+        self.textChanged.connect(self._emit_changed)
+
+    def _emit_changed(self, text: str) -> None:
+        self.changed.emit(text.strip())
+
+    def event(self, event: QEvent) -> bool:
+        """Uses Escape for clearing while the field has text."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            if event.key() == Qt.Key.Key_Escape and self.text():
+                event.accept()
+                return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        elif event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._list_view.setFocus(Qt.FocusReason.TabFocusReason)
         else:
             super().keyPressEvent(event)

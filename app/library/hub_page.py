@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from app.library.background import Background
 from app.library.downloads import Downloads
 from app.library.entries import about_recommended, download_entry, found_entry, offer_text, recommended_entry
-from app.library.entry_list import EntryList
-from app.library.search_field import SearchField
+from app.library.entry_list import EntryList, SearchField
 from app.look.theme import Theme
 from app.look.widgets import (
     DiscardQuestion,

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.library.background import Background
 from app.library.entries import about_drafting, about_model, about_pairs, model_entry
-from app.library.entry_list import EntryList
-from app.library.search_field import SearchField
+from app.library.entry_list import EntryList, SearchField
 from app.look.theme import Theme
 from app.look.widgets import (
     ElidedLabel,

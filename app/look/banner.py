@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
@@ -16,6 +17,15 @@ MAX_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
 MIN_DISPLAY_MS, MS_PER_LETTER, MIN_ACTION_MS = 6000, 70, 20_000
 """Display time of a note in milliseconds: minimum, per letter, and minimum if it has a button."""
+
+
+@dataclass(frozen=True, slots=True)
+class BannerAction:
+    """A button beside a message: its label and its action. With `keeps_message`, the message stays after a click."""
+
+    title: str
+    act: Callable[[], object]
+    keeps_message: bool = False
 
 
 class Banner(QWidget):

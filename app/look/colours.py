@@ -1,4 +1,5 @@
-"""The colours of the window and of every picture, as plain values, because pictures are also drawn without a window."""
+"""The colours of the window, of code in it and of every picture, as plain values, because pictures are also drawn without a
+window."""
 
 from __future__ import annotations
 
@@ -54,3 +55,14 @@ LIGHT = Theme(
     code="#ffffff",
     warning_tint="#fbece3",
 )
+
+
+_COLOURS = {
+    "dark": {"keyword": "#c792ea", "string": "#a5d6a7", "comment": "#939bad", "number": "#f2b88a", "name": "#82b1ff"},
+    "light": {"keyword": "#7b3fb0", "string": "#1b7037", "comment": "#5c6472", "number": "#9c4a14", "name": "#1f5fbf"},
+}
+
+
+def code_colours(theme: Theme) -> dict[str, str]:
+    """Returns the colour of each kind of word in code; kinds that are missing have the colour of the text."""
+    return _COLOURS[theme.name]

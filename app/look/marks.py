@@ -1,9 +1,11 @@
-"""Drawing helpers of painted views: text and boxes in a colour, the bracket over a token, the focus frame."""
+"""The base class of views that paint their own content, and helpers for drawing: text and boxes in a colour, the bracket over a
+token, the focus frame."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QPaintDevice, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QColor, QFocusEvent, QPaintDevice, QPainter, QPainterPath, QPen
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.look.theme import Theme
 
@@ -93,3 +95,30 @@ def draw_focus_frame(painter: QPainter, area: QRect, theme: Theme) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(theme.accent), 1))
     painter.drawRect(area)
+
+
+KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
+"""Reasons for which the focus frame is shown: focus by keyboard. After a click no frame is needed."""
+
+
+class PaintedView(QAbstractScrollArea):
+    """A scroll area that paints its own content.
+
+    Attributes:
+        has_keyboard_focus: whether it got the focus by keyboard, which shows a focus frame (`marks.draw_focus_frame`).
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.has_keyboard_focus = False
+        self.setFrameShape(QFrame.Shape.NoFrame)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.has_keyboard_focus = event.reason() in KEYBOARD_REASONS
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.has_keyboard_focus = False
+        self.viewport().update()

@@ -1,12 +1,14 @@
-"""Small widgets that every room uses: framed and labelled controls, elided labels, buttons, questions; and layout helpers."""
+"""Small widgets that every room uses: framed and labelled controls, elided labels, buttons, questions; layout helpers; and which
+files are dragged or pasted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, SignalInstance
+from PySide6.QtCore import QEvent, QMimeData, QObject, QSize, Qt, SignalInstance
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCursor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -301,3 +303,8 @@ def restyle(widget: QWidget, property_name: str, value: object) -> None:
     widget.setProperty(property_name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
+
+
+def local_files(data: QMimeData) -> list[Path]:
+    """Returns the local files and folders in the data."""
+    return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []

@@ -11,8 +11,8 @@ from app.look.theme import Theme, mono_font
 from app.look.widgets import in_column, named, push_button, text_label
 from app.panel.definitions import Definition, define
 from app.session.chat import Chat
+from app.session.cursor import ShownAnswer
 from app.session.session import Answer
-from app.session.shown_answer import ShownAnswer
 
 WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
 """Definitions with a button that measures the plain speed."""

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, in_row, named, tint
-from app.session.shown_answer import ShownAnswer
+from app.session.cursor import ShownAnswer
 
 SINGLE_ANSWER = "Figures of this answer"
 

@@ -21,10 +21,9 @@ from app.panel.heading import Heading
 from app.panel.picture_menu import PictureMenu
 from app.rules.page import RulesPage
 from app.session.chat import Chat
-from app.session.cursor import Cursor
+from app.session.cursor import Cursor, ShownAnswer
 from app.session.session import is_plain
 from app.session.settings import PanelPage
-from app.session.shown_answer import ShownAnswer
 from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 

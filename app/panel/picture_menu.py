@@ -19,8 +19,8 @@ from app.look.command import set_availability
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.session.chat import Chat
+from app.session.cursor import ShownAnswer
 from app.session.session import Answer
-from app.session.shown_answer import ShownAnswer
 from engine.exports import export
 from engine.exports.formats import named_as
 from engine.lens.chart_kinds import CHARTS, ChartName

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -146,16 +147,10 @@ class ChangeModel(QAbstractListModel):
         return self._changes[index]
 
     def row_for(self, place: Place) -> int | None:
-        """Returns the row of a place; None if it has none. A binary search finds it, since rows are in the order of rounds."""
-        low, high = 0, len(self._changes)
-        while low < high:
-            middle = (low + high) // 2
-            if self._changes[middle].spot.round < place.round:
-                low = middle + 1
-            else:
-                high = middle
-        is_found = low < len(self._changes) and self._changes[low].spot.round == place.round
-        return low if is_found and self._changes[low].spot.at == place.proposal else None
+        """Returns the row of a place; None if it has none. Rows are in the order of rounds, at most one for each."""
+        row = bisect_left(self._changes, place.round, key=lambda change: change.spot.round)
+        found = self._changes[row].spot if row < len(self._changes) else None
+        return row if found is not None and (found.round, found.at) == (place.round, place.proposal) else None
 
 
 class ChangeDelegate(QStyledItemDelegate):

@@ -8,13 +8,12 @@ from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy, QWidget
 
 from app.look.fields import require_focus_for_wheel
 from app.look.flow_layout import FlowLayout
-from app.look.rule_selector import RuleSelector
+from app.look.selectors import RuleSelector
 from app.look.theme import Theme
 from app.look.widgets import choice_box, in_column, named, push_button, restyle, scrolling, stretch, text_label
 from app.rules.changes import ChangeList
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import NO_ROUNDS_YET, Answer
-from app.session.shown_answer import ShownAnswer
 from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, refusal
 from engine.lens.rejudge_words import limits, summary
 from engine.types import ExpectedRule

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.look.wording import target_title
 from app.session import stored_chat
 from app.session.chat_keeper import ChatKeeper

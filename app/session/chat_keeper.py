@@ -37,6 +37,9 @@ class ChatKeeper(QObject):
 
     Failed writes stay queued in order and are retried until they succeed.
 
+    Attributes:
+        trouble: why queued writes fail; empty if none do.
+
     Signals:
         failed: (message) a write failed and is queued for retry; the same message is emitted once.
         recovered: all queued writes have succeeded.
@@ -61,7 +64,7 @@ class ChatKeeper(QObject):
         self._wake = threading.Condition()
         self._closing = False
         self._busy = False
-        self._trouble = ""
+        self.trouble = ""
         self._posted.connect(self._deliver)
         self._thread = threading.Thread(target=self._run, name="chats", daemon=True)
         self._thread.start()
@@ -97,20 +100,10 @@ class ChatKeeper(QObject):
 
         self.read(lambda store: threading.Thread(target=tidied, args=(store,), name="chats-tidy", daemon=True).start(), _nothing)
 
-    @property
-    def trouble(self) -> str:
-        """Why queued writes fail; empty if none do."""
-        return self._trouble
-
-    @property
-    def in_trouble(self) -> bool:
-        """Whether a failed write is queued for retry."""
-        return bool(self._trouble)
-
     def settle(self, seconds: float) -> None:
         """Waits until every job has been tried, for at most `seconds`."""
         with self._wake:
-            self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._pending or bool(self._trouble)), seconds)
+            self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._pending or bool(self.trouble)), seconds)
 
     def _add(self, job: _Job) -> None:
         with self._wake:
@@ -189,14 +182,14 @@ class ChatKeeper(QObject):
             self._pending.popleft()
             if job.then is not None:
                 self._post(job.then, result)
-        if self._trouble:
-            self._trouble = ""
+        if self.trouble:
+            self.trouble = ""
             self._post(lambda _: self.recovered.emit(), None)
 
     def _say(self, error: Exception) -> None:
         message = explain(error, "writing the chats")
-        if message != self._trouble:
-            self._trouble = message
+        if message != self.trouble:
+            self.trouble = message
             self._post(self.failed.emit, message)
 
     def _opened(self) -> ChatStore:

@@ -156,10 +156,10 @@ class MessageDrafts(QObject):
 
     def _save_all(self, keeper: ChatKeeper, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
         """Runs on the keeper's thread. The draft of a sent message is removed only once the message is stored."""
-        if keeper.in_trouble and not self._stopped:
+        if keeper.trouble and not self._stopped:
             return
         for each, text in texts:
-            if each.differs(text) and (text or not keeper.in_trouble):
+            if each.differs(text) and (text or not keeper.trouble):
                 each.save(text, store)
 
     @property

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.look.wording import drafter_title, target_title
 from app.session.engine_link import EngineLink
 from app.session.machines import number_of_machines

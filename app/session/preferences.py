@@ -15,8 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.session import settings as stored
 from app.session import stored_chat
-from app.session.presets import PRESET_SETTINGS, preset_of, with_preset, without
-from app.session.settings import Settings
+from app.session.settings import PRESET_SETTINGS, Settings, preset_of, with_preset, without
 from app.session.stored_chat import StoredChat
 from engine.types import Sampling
 from engine.values.drafter_kinds import default_drafter, may_fit

@@ -1,4 +1,4 @@
-"""The settings that persist between starts: one typed table in one file, written atomically."""
+"""The settings that persist between starts: one typed table in one file, written atomically; and presets of some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from app.look.motion import MOTIONS, Motion
 from app.look.theme import APPEARANCES, Appearance
-from app.session.presets import PRESET_SETTINGS, Preset, read_presets
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.foreign import content_of, json_of, valid_entries
 from engine.files.paths import data_folder
@@ -39,6 +38,62 @@ from engine.values.drafter_kinds import AUTO
 
 PanelPage = Literal["rounds", "charts", "table", "rules"]
 PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
+
+
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """The values applied together. Sampling fields are those of `DecodingOptions`. Invalid values raise ValueError naming the
+    field."""
+
+    name: str
+    system_prompt: str = ""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip() or not isinstance(self.system_prompt, str):
+            raise ValueError(f"a preset cannot be called {reprlib.repr(self.name)}")
+        DecodingOptions(**{name: value for name, value in self.values().items() if name != "system_prompt"})
+
+    def values(self) -> dict[str, Any]:
+        """Returns the settings it applies, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "name"}
+
+
+PRESET_SETTINGS = tuple(Preset("any").values())
+
+
+def preset_of(settings: Any, name: str) -> Preset:
+    """Returns a preset with the given name and the current values of its settings."""
+    return Preset(name.strip()[:LONGEST_NAME], **{each: getattr(settings, each) for each in PRESET_SETTINGS})
+
+
+def with_preset(presets: Iterable[Preset], preset: Preset) -> tuple[Preset, ...]:
+    """Returns the presets with one added, or replaced if the name exists, sorted by name."""
+    others = without(presets, preset.name)
+    return tuple(sorted((*others, preset), key=lambda each: each.name.casefold()))
+
+
+def without(presets: Iterable[Preset], name: str) -> tuple[Preset, ...]:
+    """Returns the presets without the one of a given name."""
+    return tuple(each for each in presets if each.name != name)
+
+
+def read_presets(values: object) -> tuple[Preset, ...]:
+    """Returns the presets from a settings file. Raises ValueError if one is invalid."""
+    try:
+        presets = tuple(each if isinstance(each, Preset) else Preset(**each) for each in values)  # type: ignore[attr-defined]
+    except TypeError as error:
+        raise ValueError(f"presets cannot be {reprlib.repr(values)}") from error
+    if len({each.name for each in presets}) < len(presets):
+        raise ValueError("two presets have the same name")
+    return presets
 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")

@@ -10,9 +10,8 @@ from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.theme import Theme
 from app.look.widgets import icon_button, in_column, named, tint
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import NO_ROUNDS_YET
-from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
 from engine.values.wording import amount
 

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 from app.export.dialog import documents_folder, show_folder_action
 from app.export.kinds import free_name
 from app.look.banner import Banner
-from app.look.dragged import local_files
-from app.look.widgets import Question
+from app.look.widgets import Question, local_files
 from app.session.chat import Chat
 from engine.chats import ChatStore, ImportResult, import_chats, may_hold_chats, to_json, to_markdown
 from engine.exports.formats import named_as

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
 from app.conversation.composer import Composer, dropped_files
 from app.look.banner import Banner
-from app.look.dragged import local_files
+from app.look.widgets import local_files
 from app.session.attachments import Attachment, is_attachable, read_attachment
 from app.session.chat import Chat
 from app.window.chat_column import ChatColumn

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QWidget
 from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
 from app.look.flow_layout import wrapping
-from app.look.model_selector import USUAL_DRAFTER, ModelSelector
-from app.look.rule_selector import RuleSelector
+from app.look.selectors import USUAL_DRAFTER, ModelSelector, RuleSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, tint
 from app.look.wording import drafter_note, drafter_title, rule_note, target_title

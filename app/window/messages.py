@@ -17,8 +17,7 @@ from app.conversation.composer import Composer
 from app.conversation.message_tools import MessageAction
 from app.conversation.transcript import Transcript
 from app.look import theme as themes
-from app.look.banner import Banner
-from app.look.banner_action import BannerAction
+from app.look.banner import Banner, BannerAction
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer

@@ -13,10 +13,9 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.library.background import Background
 from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
-from app.look.banner import Banner
-from app.look.banner_action import BannerAction
-from app.look.dragged import local_files
+from app.look.banner import Banner, BannerAction
 from app.look.theme import Theme
+from app.look.widgets import local_files
 from app.look.wording import target_title
 from app.session.chat import Chat
 from app.window.bench_dialog import BenchDialog

@@ -11,8 +11,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
-from app.look.dragged import local_files
-from app.look.widgets import announce
+from app.look.widgets import announce, local_files
 from app.replay.player import Player, Replay, Timing
 from app.session.chat import Chat
 from app.session.cursor import Cursor

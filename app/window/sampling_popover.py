@@ -15,8 +15,8 @@ from app.look.theme import Theme
 from app.look.widgets import attach_menu, choice_box, icon_button, in_column, in_row, named, push_button, scrolling, tint
 from app.look.wording import target_title
 from app.session.chat import Chat
-from app.session.presets import LONGEST_NAME
 from app.session.setting_table import BY_NAME
+from app.session.settings import LONGEST_NAME
 from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.types import Sampling
 

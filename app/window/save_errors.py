@@ -38,7 +38,7 @@ class SaveErrors(QObject):
         """Reports a failed write. The data stays in this window, and the write is retried."""
         keeper = self._keeper
         self._banner.show_message(
-            f"{message} Until then this window keeps it and tries again.", is_valid=lambda: keeper.in_trouble
+            f"{message} Until then this window keeps it and tries again.", is_valid=lambda: bool(keeper.trouble)
         )
         self._banner.show_action("Try again", keeper.try_again)
 
@@ -49,7 +49,7 @@ class SaveErrors(QObject):
     @Slot(str)
     def _report_unsaved_draft(self, message: str) -> None:
         """Reports with a note, not an error, that drafts cannot be stored; they stay in the window."""
-        if not self._keeper.in_trouble:
+        if not self._keeper.trouble:
             self.show_note(f"Your unsent text is not saved. {message}")
 
     # Closing.
@@ -60,7 +60,7 @@ class SaveErrors(QObject):
             return False
         keeper = self._keeper
         keeper.settle(SETTLE_SECONDS)
-        if not keeper.in_trouble:
+        if not keeper.trouble:
             return False
         if not any(question.isVisible() for question in self._window.findChildren(UnsavedQuestion)):
             question = UnsavedQuestion(keeper.trouble, self._window)

@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.replay.player import Replay
 from app.session.chat_keeper import ChatKeeper
+from app.session.cursor import ShownAnswer
 from app.session.session import Answer, Session
-from app.session.shown_answer import ShownAnswer
 from engine.chats import ChatStore
 from engine.machine.provenance import hardware
 from engine.rounds.trace import read

@@ -14,7 +14,7 @@ from app.compare.stored import ComparisonRecorder
 from app.conversation.verdict_host import VerdictHost
 from app.export.dialog import export_answers
 from app.look import theme as themes
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.look.command import Command, EnterKeyFilter, ShortcutSheet, make_actions, make_menus, set_availability
 from app.look.placing import FirstPaint, move_onto_screen, restore_geometry
 from app.look.widgets import announce, attach_menu, in_column

@@ -23,10 +23,9 @@ from app.lanes.geometry import lane_text
 from app.panel.definitions import CHART_LINES, FORMULAS
 from app.replay.player import Replay
 from app.rules.page import RulesPage
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import Answer, Session
 from app.session.settings import PANEL_PAGES
-from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, tab_separated
 from app.verdict.residual import residual_after
 from app.verdict.verdict import judge, tokens_before

@@ -735,8 +735,7 @@ def _host_files() -> list[bytes]:
 
 
 def _settings_files() -> list[bytes]:
-    from app.session.presets import Preset
-    from app.session.settings import Settings
+    from app.session.settings import Preset, Settings
 
     full = replace(
         Settings(),

@@ -19,10 +19,9 @@ from app.charts.data import DEFAULT_ROUNDS, MIN_BIN, ROUNDS_STEP, bin_text, roun
 from app.charts.page import ChartsPage
 from app.look import theme as themes
 from app.look.stylesheet import stylesheet
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import Session
-from app.session.shown_answer import ShownAnswer
-from engine.lens.bins import RoundSpan, column_quantiles, columns
+from engine.lens.bins import bin_quantiles, columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, axis_with_halves, integer_axis
 from engine.lens.tally import Tally

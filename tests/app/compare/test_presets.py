@@ -1,23 +1,42 @@
-"""The presets keep what their words promise, with the built-in model."""
+"""The presets keep what their words promise, with the built-in model; and the recorded demonstration fits the preset, the trace
+format and what the page says about it. If that one fails, `make demonstration` records it again.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 
-from app.compare.presets import DIVERGING_SEED, PRESETS, RULES_ANSWER, Preset
+from app.compare.comparison import LETTERS, Comparison
+from app.compare.findings import conclusion, paired_of, rule_findings
+from app.compare.presets import (
+    DIVERGING_SEED,
+    PRESETS,
+    RECORDED,
+    RULES_ANSWER,
+    TARGET,
+    Preset,
+    recorded_comparison,
+    recorded_setup,
+)
 from app.session.settings import Settings
 from engine.decode.decoding import decode
+from engine.exports.tables import options_of
 from engine.models.loading import LoadedModel
+from engine.rounds.codec import options_to_json, round_from_json, round_to_json
+from engine.rounds.trace import SCHEMA, read
 from engine.types import RULES as EVERY_RULE
 from engine.types import DecodingOptions, Request, Rule
 from tests.exactness import make_drafter
 
 RULES = next(preset for preset in PRESETS if preset.id == "rejection-gumbel")
 UNUSUAL = Settings(temperature=0.0, top_p=0.5, top_k=3, min_p=0.2, repetition_penalty=1.3, seed=99, system_prompt="Be brief.")
+REQUESTS = recorded_setup(RULES).requests(TARGET, Settings().options())
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.id)
@@ -103,8 +122,9 @@ def parting(target: LoadedModel) -> int:
     return next(index for index, (first, second) in enumerate(pairs) if first != second)
 
 
+@pytest.mark.full
 def test_the_chosen_seed_parts_the_texts_under_rejection(builtin: LoadedModel) -> None:
-    """Within a third of the answer, and not at once."""
+    """Within a third of the answer, and not at once. In every run the recorded demonstration has it."""
     assert parting(builtin) >= 4
 
 
@@ -124,6 +144,7 @@ def test_chain_and_tree_differ_in_the_budget_alone() -> None:
         assert (chain.budget, tree.budget, tree.width) == (None, 8, 4) and chain.replace(budget=8) == tree
 
 
+@pytest.mark.full
 def test_the_tree_of_the_preset_takes_siblings(builtin: LoadedModel) -> None:
     """With the built-in head, within the first tokens; that trees change no text is tested with the engine."""
     (preset,) = (preset for preset in PRESETS if preset.id == "chain-tree")
@@ -133,3 +154,46 @@ def test_the_tree_of_the_preset_takes_siblings(builtin: LoadedModel) -> None:
     options = request.options.replace(max_tokens=32, analyse=False)
     rounds = decode(builtin, prompt, make_drafter(request.drafter, builtin), options)
     assert any(node.rank > 0 and node.status == "accepted" for round_ in rounds for node in round_.proposals)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return recorded_comparison(RULES)[0]
+
+
+@pytest.mark.parametrize("column", range(len(REQUESTS)))
+def test_every_line_of_the_recording_is_read_as_it_was_written(column: int) -> None:
+    path = RECORDED / f"{LETTERS[column]}.jsonl.gz"
+    lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    assert lines[0]["schema"] == SCHEMA
+    rounds = [line for line in lines if line.pop("kind") == "round"]
+    for line in rounds:
+        again = round_to_json(round_from_json(line))
+        assert {name: again.get(name) for name in line} == line
+    trace = read(RECORDED / f"{LETTERS[column]}.jsonl")
+    assert trace.missing is None and len(trace.rounds) == len(rounds) > 8
+    asked = REQUESTS[column]
+    recorded = lines[0]["options"]
+    assert {name: options_to_json(asked.options).get(name) for name in recorded} == recorded
+    assert options_of(trace) == asked.options
+    assert [text for role, text in trace.messages if role == "user"] == [asked.messages[-1].content]
+    assert trace.part("drafter")["name"] == asked.drafter
+
+
+def test_the_recording_shows_what_it_is_there_to_show(comparison: Comparison) -> None:
+    gumbel, rejection = rule_findings(comparison)
+    assert (gumbel.kind, rejection.kind) == ("same", "expected")
+    assert conclusion(comparison)[0] == "Gumbel kept the text when the drafter changed; Rejection did not."
+    paired = paired_of(comparison)
+    assert paired is not None and paired.differences["rejection"].low is not None
+    assert paired.differences["rejection"].low > 0, "Rejection accepts more, and the sample shows it"
+    assert comparison.divergence is not None and comparison.divergence < 20
+    assert any(run.rejected_at(comparison.divergence) for run in comparison.columns[2:])
+
+
+def test_the_recording_names_the_machine_but_nothing_private_and_stays_small() -> None:
+    assert "core" in recorded_comparison(RULES)[1]
+    for letter in LETTERS:
+        trace = read(RECORDED / f"{letter}.jsonl")
+        assert "/" not in json.dumps({name: part for name, part in trace.header.items() if name != "prompt"}).replace("<|", "")
+    assert sum(path.stat().st_size for path in RECORDED.iterdir()) < 150_000

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, Q
 from pytestqt.qtbot import QtBot
 
 from app.compare import column_text
+from app.compare.column import position_of
 from app.compare.comparison import ColumnSetup, Setup
-from app.compare.linked_columns import position_of
 from app.compare.presets import PRESETS
 from app.compare.view import BEFORE_CHANGES, CompareView
 from app.export.kinds import kind_named
@@ -862,7 +862,7 @@ def test_a_changed_recording_is_no_longer_called_one(qtbot: QtBot, open_compare:
 def test_without_its_recording_the_demonstration_is_ready_to_start(
     qtbot: QtBot, open_compare: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("app.compare.recording.RECORDED", tmp_path)
+    monkeypatch.setattr("app.compare.presets.RECORDED", tmp_path)
     _, view, _ = open_compare(preset="rejection-gumbel")
     assert view.shown is None and view.bar.start.text() == "Start" and view.bar.start.isEnabled()
     assert [value[0] for value in values(view)] == ["–", "–"], "on top from the start there is what will be found"

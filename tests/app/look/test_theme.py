@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 import app.look.stylesheet
-from app.look.code_colours import code_colours
+from app.look.colours import code_colours
 from app.look.theme import DARK, LIGHT, Theme, assets_folder
 
 BODY = 4.5

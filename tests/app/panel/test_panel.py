@@ -16,12 +16,11 @@ from app.look import theme as themes
 from app.look.stylesheet import stylesheet
 from app.panel.figure_tiles import FigureTiles
 from app.panel.panel import WAITING
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.plain_baseline import Baseline
 from app.session.session import Session
 from app.session.settings import PANEL_PAGES, Settings
 from app.session.settings import load as load_settings
-from app.session.shown_answer import ShownAnswer
 from app.window.window import Window
 from engine.types import DecodingOptions
 from tests.app.driving import wait_for_answer

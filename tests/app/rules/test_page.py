@@ -17,10 +17,9 @@ from app.look import theme as themes
 from app.look.marks import MIN_BRACKET_WIDTH
 from app.rules import page as page_module
 from app.rules.page import EMPTY_NOTE, RulesPage
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import Answer, Session, Turn
 from app.session.settings import Settings
-from app.session.shown_answer import ShownAnswer
 from app.window.window import Window
 from engine.exports.tables import options_of
 from engine.lens.rejudge import rejudge

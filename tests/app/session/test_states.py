@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import Settings

@@ -13,9 +13,8 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import Answer, Session
-from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
 from app.table.page import TablePage
 from engine.types import DecodingOptions, Round

@@ -15,7 +15,7 @@ from app.conversation.link_question import LONGEST, LinkQuestion
 from app.conversation.reading_view import ReadingFlow
 from app.look.widgets import plain_tip
 from app.session.attachments import Attachment
-from app.session.presets import Preset
+from app.session.settings import Preset
 from app.window.settings_window import SettingsWindow
 from engine.chats import ChatSettings, ChatStore, Conversation, Making, StoredMessage
 from engine.chats.values import ChatSummary

@@ -15,8 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.composer import ActiveChip
 from app.look.theme import DARK, LIGHT
-from app.session.presets import Preset
-from app.session.settings import load
+from app.session.settings import Preset, load
 from app.window.settings_window import SettingsWindow
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore

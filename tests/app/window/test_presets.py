@@ -11,8 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.session import settings as stored
-from app.session.presets import LONGEST_NAME, Preset, preset_of, with_preset, without
-from app.session.settings import Settings
+from app.session.settings import LONGEST_NAME, Preset, Settings, preset_of, with_preset, without
 from app.window.sampling_popover import PresetRow
 from engine.types import LoadFinished, ModelsUnloaded
 from tests.app.driving import Open, ask

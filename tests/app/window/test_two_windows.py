@@ -180,8 +180,7 @@ def test_chats_open_even_if_locking_fails(home: Path, monkeypatch: pytest.Monkey
 
 
 def test_presets_of_two_windows_are_both_kept(tmp_path: Path) -> None:
-    from app.session.presets import Preset
-    from app.session.settings import Settings
+    from app.session.settings import Preset, Settings
 
     path = tmp_path / "settings.json"
     first, last = Preset("first", "One."), Preset("last", "Two.")
