@@ -64,7 +64,7 @@ COMPLAINTS = {
 }
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.full)])
 def test_guards_catch_leaks(workers: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     guards = (TESTS / "conftest.py").read_text().replace("SECONDS_TO_END = 30.0", "SECONDS_TO_END = 0.1")
     window_guards = (TESTS / "app" / "conftest.py").read_text().replace("from __future__ import annotations", "")

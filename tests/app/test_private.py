@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QAbstractItemView, QApplication
 from pytestqt.qtbot import QtBot
 
 from app.cli import entry
-from app.library.hub_page import SEARCH_DELAY_MS
 from app.session.settings import PanelPage, Settings
 from app.window.window import Window
 from engine.chats import ChatStore
@@ -25,6 +24,10 @@ from engine.runtime.worker import Engine
 from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import write_gguf
+
+
+DELAY_MS = 20
+"""Milliseconds until the page of the Hub asks for what is typed or shown."""
 
 
 class Reached(AssertionError):
@@ -48,6 +51,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tried: list[str] = []
     # Tests keep huggingface_hub offline, which would hide what it is asked for from this guard.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    for delay in ("SEARCH_DELAY_MS", "LOOKUP_DELAY_MS"):
+        monkeypatch.setattr(f"app.library.hub_page.{delay}", DELAY_MS)
 
     def guarded(name: str) -> None:
         real: Callable[..., Any] = getattr(socket.socket, name)
@@ -100,14 +105,14 @@ def open_every_page(qtbot: QtBot, window: Window) -> None:
     assert dialog is not None and dialog.tabs.count() == 3
     for tab in range(dialog.tabs.count()):
         dialog.tabs.setCurrentIndex(tab)
-        QTest.qWait(2 * SEARCH_DELAY_MS)  # timers that would ask the Hub for what is shown
+        QTest.qWait(5 * DELAY_MS)  # timers that would ask the Hub for what is shown
         for list_ in dialog.findChildren(QAbstractItemView):
             for row in range(list_.model().rowCount()):
                 list_.setCurrentIndex(list_.model().index(row, 0))
     dialog.hub.search.setText("a")
     dialog.hub.search.clear()
-    QTest.qWait(2 * SEARCH_DELAY_MS)
-    qtbot.waitUntil(lambda: not window.models.background._callbacks)
+    QTest.qWait(5 * DELAY_MS)
+    qtbot.waitUntil(lambda: bool(dialog.machine.models))
     window.open_settings()
     window.open_options()
     window.open_palette()
@@ -132,7 +137,7 @@ def test_opening_the_hub_asks_nobody_and_a_search_does(
     window.models.open()
     dialog = window.models.dialog
     dialog.tabs.setCurrentIndex(1)
-    QTest.qWait(2 * SEARCH_DELAY_MS)
+    QTest.qWait(5 * DELAY_MS)
     assert reached == []
     dialog.hub.search.setText("llama")
     qtbot.waitUntil(lambda: dialog.hub.retry.text() == "Try again")
