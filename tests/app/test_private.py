@@ -25,7 +25,6 @@ from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import write_gguf
 
-
 DELAY_MS = 20
 """Milliseconds until the page of the Hub asks for what is typed or shown."""
 

@@ -109,7 +109,7 @@ def test_a_comparison_is_listed_opened_renamed_and_deleted_like_a_chat(qtbot: Qt
     qtbot.waitUntil(lambda: window.status.line.text() == "Comparison done")
     assert not view.running and view.may_export and window.session.turns == [], "no chat was opened for it"
 
-    window.sidebar._rename(1, "Mine")
+    window.sidebar.model.renamed.emit(1, "Mine")
     settled(qtbot, window)
     window.chats.delete(1)
     settled(qtbot, window)

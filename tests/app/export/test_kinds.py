@@ -63,12 +63,9 @@ def test_a_name_changed_after_the_dialog_overwrites_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.id)
-@pytest.mark.parametrize(("typed", "stem"), [("report.txt", "report"), ("report.v2", "report.v2")])
-def test_every_file_of_an_export_has_the_ending_of_its_kind(
-    qapp: Any, kind: ExportKind, typed: str, stem: str, tmp_path: Path
-) -> None:
-    trace = str(write_trace(tmp_path / "story.jsonl", story_rounds()))
-    chosen, path = chosen_kind(tmp_path / "out" / typed, kind.filter, kind)
+def test_every_file_of_an_export_has_the_ending_of_its_kind(qapp: Any, kind: ExportKind, tmp_path: Path) -> None:
+    stem, trace = "report.v2", str(write_trace(tmp_path / "story.jsonl", story_rounds()))
+    chosen, path = chosen_kind(tmp_path / "out" / stem, kind.filter, kind)
     written = export_session([trace], path, chosen)
     assert sorted(written) == sorted((tmp_path / "out").iterdir())
     assert {file.suffix for file in written} == {kind.ending}

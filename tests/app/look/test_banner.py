@@ -14,6 +14,7 @@ from app.window.window import Window
 from engine.types import LoadFailed
 from tests.app.driving import Open, ask, settle, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
+from tests.crossings import crossed
 
 
 def area(widget: QWidget, window: Window) -> QRect:
@@ -26,10 +27,12 @@ def expire(banner: Banner) -> None:
         banner.timer.timeout.emit()
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (560, 460)])
-@pytest.mark.parametrize("words", ["A short one.", "The model could not be loaded, for a reason that takes many words. " * 12])
-def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Open, words: str, size: tuple[int, int]) -> None:
-    window, _ = open_window(rounds=story_rounds(STORY * 30))
+@pytest.mark.parametrize(
+    ("size", "words"),
+    crossed([(1440, 900), (560, 460)], ["A short one.", "The model could not be loaded, for many a reason. " * 16], together=1),
+)
+def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Open, size: tuple[int, int], words: str) -> None:
+    window, _ = open_window(rounds=story_rounds(STORY * 12))
     window.resize(*size)
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
@@ -51,16 +54,16 @@ def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Op
     assert hidden <= 1 or banner.area.verticalScrollBar().maximum() > 0, "all of it can be read"
 
 
-@pytest.mark.parametrize("letters", range(30, 80, 10))
-def test_text_beside_a_button_gets_enough_lines(open_window: Open, letters: int) -> None:
+def test_text_beside_a_button_gets_enough_lines(open_window: Open) -> None:
     window, _ = open_window()
     window.resize(900, 600)
     banner = window.banner
-    banner.show_message(f"Saved: /data/someone/{'word-' * (letters // 5)}card.png.", "note")
-    settle()
-    banner.show_action("Show in folder", lambda: None)
-    settle()
-    assert banner.area.verticalScrollBar().maximum() == 0, "it fits, so nothing has to be scrolled"
+    for words in range(6, 16, 2):
+        banner.show_message(f"Saved: /data/someone/{'word-' * words}card.png.", "note")
+        settle()
+        banner.show_action("Show in folder", lambda: None)
+        settle()
+        assert banner.area.verticalScrollBar().maximum() == 0, "it fits, so nothing has to be scrolled"
 
 
 def test_a_note_hides_after_its_display_time_and_an_error_stays(qtbot: QtBot, open_window: Open) -> None:

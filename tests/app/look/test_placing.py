@@ -34,9 +34,6 @@ def test_a_window_that_fits_stays_where_it_is() -> None:
     assert fit_into(wanted, QRect(0, 0, 1440, 900), TITLE_BAR) == wanted
 
 
-anywhere = pytest.mark.parametrize("geometry", [(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
-
-
 @pytest.fixture
 def geometry() -> tuple[int, ...]:
     return ()
@@ -53,7 +50,7 @@ def window(geometry: tuple[int, ...], qtbot: QtBot, home: Path) -> Iterator[Wind
     window.close()
 
 
-@anywhere
+@pytest.mark.parametrize("geometry", [(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
 def test_the_first_window_is_on_the_screen_with_its_frame(window: Window) -> None:
     assert not frame_of(window).isNull(), "this platform draws no frame, so this test cannot fail"
     assert window.screen().availableGeometry().contains(window.frameGeometry())
@@ -75,7 +72,7 @@ def test_on_a_low_screen_the_whole_window_is_visible(qtbot: QtBot, home: Path, m
     window.close()
 
 
-@anywhere
+@pytest.mark.parametrize("geometry", [(), (0, 0, 3000, 2000)])
 def test_the_sheet_of_shortcuts_is_on_the_screen_and_scrolls(window: Window, qtbot: QtBot) -> None:
     window.show_shortcuts()
     sheet = window.findChild(ShortcutSheet)
@@ -119,8 +116,7 @@ def test_the_sampling_options_shrink_again_with_the_text(window: Window) -> None
         return found
 
     usual = size()
-    for _ in range(8):
-        window.actions_by_id["largerAction"].trigger()
+    window.chat.preferences.set(text_scale=1.8)
     assert size() > usual
     window.actions_by_id["normalAction"].trigger()
     assert size() == usual
