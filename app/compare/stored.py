@@ -102,26 +102,24 @@ def _trace(message: StoredMessage) -> Trace | None:
 
 
 class ComparisonRecorder:
-    """Queues writes about comparisons. Without a keeper, it writes nothing.
+    """Queues writes about comparisons.
 
     Args:
         notify: called after the content of the store has changed.
     """
 
-    def __init__(self, keeper: ChatKeeper | None, notify: Callable[[object], object]) -> None:
+    def __init__(self, keeper: ChatKeeper, notify: Callable[[object], object]) -> None:
         self.keeper, self._notify = keeper, notify
 
     def with_traces(self, requests: Sequence[Request]) -> tuple[Request, ...]:
         """Returns requests with a path for the trace of each, at which the store finds it."""
-        if self.keeper is None:
+        if not self.keeper.stores:
             return tuple(requests)
         now = datetime.now(UTC)
         return tuple(replace(request, trace_path=str(traces_folder() / trace_name(now))) for request in requests)
 
     def begin(self, comparison: Comparison, requests: Sequence[Request], title: str) -> None:
         """Stores the beginning of every answer. `title`: empty for that of the prompt."""
-        if self.keeper is None:
-            return
         first = requests[0]
         system = next((message.content for message in first.messages if message.role == "system"), "")
         settings = ChatSettings(
@@ -133,8 +131,6 @@ class ComparisonRecorder:
 
     def finish(self, column: Column, request: Request) -> None:
         """Stores the final state of an answer; a running one counts as stopped."""
-        if self.keeper is None:
-            return
         answer, state, said = column.answer, state_of(column.answer), column.answer.text.text
         system = next((message.content for message in request.messages if message.role == "system"), "")
         made = _making(column, request, system)

@@ -46,7 +46,7 @@ class CompareView(QWidget):
     Args:
         link: sends requests to the engine.
         settings: returns the window's settings, which provide target, drafter and sampling options.
-        recorder: stores comparisons among the chats; None stores nothing.
+        recorder: stores comparisons among the chats.
 
     Signals:
         closed: the user goes back to the chat.
@@ -56,9 +56,9 @@ class CompareView(QWidget):
     closed = Signal()
     changed = Signal()
 
-    def __init__(self, link: EngineLink, settings: Callable[[], Settings], recorder: ComparisonRecorder | None = None) -> None:
+    def __init__(self, link: EngineLink, settings: Callable[[], Settings], recorder: ComparisonRecorder) -> None:
         super().__init__()
-        self._recorder = ComparisonRecorder(None, lambda _: None) if recorder is None else recorder
+        self._recorder = recorder
         self._requests: tuple[Request, ...] = ()
         named(self, "compareView", "Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

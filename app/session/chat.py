@@ -49,7 +49,7 @@ class Chat(QObject):
         session: the conversation and the state of the models, which views show.
         preferences: the settings, and what is stored of the shown conversation.
         models: loads the models of the settings.
-        keeper: runs the chat store; None if nothing is stored.
+        keeper: runs the chat store.
         recorder: writes the conversation to the store as it grows.
         drafts: the drafts of messages, which are stored, too.
         link: sends requests to the engine, and delivers its events.
@@ -92,7 +92,7 @@ class Chat(QObject):
         self.preferences = Preferences(settings, settings_path, self)
         self.preferences.changed.connect(self.changed)
         self.preferences.not_saved.connect(self.say)
-        self.keeper = None if store is None else ChatKeeper(store, self)
+        self.keeper = ChatKeeper(store, self)
         self.recorder = ChatRecorder(self.keeper, self.session, self.preferences, self)
         self.drafts = MessageDrafts(self.keeper, self)
         self.link = EngineLink(engine, self)
@@ -210,7 +210,7 @@ class Chat(QObject):
             self._request(session.messages(settings.system_prompt), answer.dropped),
             options=answer.options,
             conversation=f"window-{session.conversation}",
-            trace_path=None if self.keeper is None else str(traces_folder() / trace_name(datetime.now(UTC))),
+            trace_path=str(traces_folder() / trace_name(datetime.now(UTC))) if self.keeper.stores else None,
             given=given,
             given_text=continues.text.text if continues is not None and not given else "",
         )
@@ -293,8 +293,7 @@ class Chat(QObject):
         self._leave()
         self.session.clear()
         self.session.read_only = False
-        if self.keeper is not None:
-            self.keeper.read(lambda store: store.hold.take(None), lambda _: None)
+        self.keeper.read(lambda store: store.hold.take(None), lambda _: None)
         model, requested = self.session.model, self.models.requested
         is_theirs = model is not None and self.session.target == self.preferences.for_new_chats.target
         self.preferences.open_new_chat(folder, model.sampling if model is not None and is_theirs else None)
@@ -464,6 +463,5 @@ class Chat(QObject):
         if running is not None:
             self.recorder.finish(running)
         self.recorder.save_settings()
-        if self.keeper is not None:
-            self.keeper.close()
+        self.keeper.close()
         return ended

@@ -38,6 +38,7 @@ class ChatKeeper(QObject):
     Failed writes stay queued in order and are retried until they succeed.
 
     Attributes:
+        stores: whether there is a store; else writes are dropped, and reads get no result.
         trouble: why queued writes fail; empty if none do.
 
     Signals:
@@ -51,12 +52,13 @@ class ChatKeeper(QObject):
     noted = Signal(str)
     _posted = Signal()
 
-    def __init__(self, make: Callable[[], ChatStore], parent: QObject | None = None) -> None:
+    def __init__(self, make: Callable[[], ChatStore] | None, parent: QObject | None = None) -> None:
         """Args:
-        make: opens the store; called on the keeper's thread, and again after a failure.
+        make: opens the store; called on the keeper's thread, and again after a failure. None: there is none.
         """
         super().__init__(parent)
         self._make = make
+        self.stores = make is not None
         self._store: ChatStore | None = None
         self._jobs: deque[_Job] = deque()
         self._pending: deque[_Job] = deque()
@@ -67,7 +69,8 @@ class ChatKeeper(QObject):
         self.trouble = ""
         self._posted.connect(self._deliver)
         self._thread = threading.Thread(target=self._run, name="chats", daemon=True)
-        self._thread.start()
+        if self.stores:
+            self._thread.start()
 
     # On the window's thread.
 
@@ -106,6 +109,8 @@ class ChatKeeper(QObject):
             self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._pending or bool(self.trouble)), seconds)
 
     def _add(self, job: _Job) -> None:
+        if not self.stores:
+            return
         with self._wake:
             self._jobs.append(job)
             self._wake.notify()
@@ -115,7 +120,8 @@ class ChatKeeper(QObject):
         with self._wake:
             self._closing = True
             self._wake.notify()
-        self._thread.join(LAST_SECONDS)
+        if self.stores:
+            self._thread.join(LAST_SECONDS)
         self._done.clear()
         return not self._thread.is_alive() and not self._pending
 
@@ -194,6 +200,7 @@ class ChatKeeper(QObject):
 
     def _opened(self) -> ChatStore:
         if self._store is None:
+            assert self._make is not None
             self._store = self._make()
             for note in self._store.notes:
                 self._post(self.noted.emit, note)

@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.session import stored_chat
-from app.session.chat_keeper import Callback, ChatKeeper, Work
+from app.session.chat_keeper import ChatKeeper
 from app.session.preferences import Preferences
 from app.session.session import Answer, Session, Turn
 from app.session.stored_chat import StoredChat
@@ -16,7 +16,7 @@ from engine.chats import ChatStore, Making
 
 
 class ChatRecorder(QObject):
-    """Queues writes about the shown conversation. Without a keeper, it writes nothing.
+    """Queues writes about the shown conversation.
 
     Signals:
         written: the content of the store has changed.
@@ -24,13 +24,9 @@ class ChatRecorder(QObject):
 
     written = Signal()
 
-    def __init__(self, keeper: ChatKeeper | None, session: Session, preferences: Preferences, parent: QObject) -> None:
+    def __init__(self, keeper: ChatKeeper, session: Session, preferences: Preferences, parent: QObject) -> None:
         super().__init__(parent)
         self._keeper, self._session, self._preferences = keeper, session, preferences
-
-    def _write(self, work: Work, then: Callback | None = None, failed: Callback | None = None) -> None:
-        if self._keeper is not None:
-            self._keeper.write(work, then, failed)
 
     def begin(self, answer: Answer) -> None:
         """Stores the beginning of the newest answer, and anything before it that is not stored yet."""
@@ -40,13 +36,13 @@ class ChatRecorder(QObject):
         made = stored_chat.making_of(answer, settings.system_prompt)
         chat.settings, chat.lacks_model = stored_chat.chat_settings(settings), False
         before, path = turns[-2] if len(turns) > 1 else None, answer.request.trace_path
-        self._write(partial(stored_chat.begin, chat, before, turns[-1], answer, made, path), self._begun, self._write_anew)
+        self._keeper.write(partial(stored_chat.begin, chat, before, turns[-1], answer, made, path), self._begun, self._write_anew)
 
     def add_edited(self, at: int, text: str, made: Making) -> None:
         """Stores the answer of a turn that the user wrote."""
         turn, before = self._session.turns[at], self._session.turns[at - 1] if at else None
         work = partial(stored_chat.add_edited, self._preferences.chat, before, turn, turn.answer, text, made)
-        self._write(work, self._begun, self._write_anew)
+        self._keeper.write(work, self._begun, self._write_anew)
 
     def finish(self, answer: Answer) -> None:
         """Stores the final state of an answer."""
@@ -57,19 +53,19 @@ class ChatRecorder(QObject):
             path = None
         state, text = stored_chat.state_of(answer), answer.text.text
         made = stored_chat.making_of(answer, self._preferences.current.system_prompt)
-        self._write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.notify)
+        self._keeper.write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.notify)
 
     def save_shown(self, at: int) -> None:
         """Stores which messages are shown from a turn on."""
         if not self._session.read_only:
             turns = tuple(self._session.turns[at:])
-            self._write(lambda store: stored_chat.show(store, turns))
+            self._keeper.write(lambda store: stored_chat.show(store, turns))
 
     def save_settings(self) -> None:
         """Stores the settings of the conversation if they have changed."""
         chat = self._preferences.chat
         if chat.settings is not None and not self._session.read_only:
-            self._write(partial(stored_chat.keep_settings, chat, chat.settings))
+            self._keeper.write(partial(stored_chat.keep_settings, chat, chat.settings))
 
     def delete(self, message: Turn | Answer) -> Callable[[], None]:
         """Deletes a message that the session has removed, with all that follows. Returns a function that undeletes it."""
@@ -83,8 +79,8 @@ class ChatRecorder(QObject):
             """Undoes `delete`."""
             stored_chat.undelete(store, chat, message.stored_id)
 
-        self._write(delete, self.notify)
-        return lambda: self._write(undelete, self.notify)
+        self._keeper.write(delete, self.notify)
+        return lambda: self._keeper.write(undelete, self.notify)
 
     def _begun(self, chat: StoredChat) -> None:
         """Saves the conversation's new number, so that the next start shows it again."""
@@ -96,7 +92,7 @@ class ChatRecorder(QObject):
     def _write_anew(self, reason: str) -> None:
         """Stores the conversation as a new one, after it was deleted elsewhere or lost with a damaged store."""
         settings = stored_chat.chat_settings(self._preferences.current)
-        self._write(partial(stored_chat.write_anew, self._preferences.chat, self._session.root, settings), self._begun)
+        self._keeper.write(partial(stored_chat.write_anew, self._preferences.chat, self._session.root, settings), self._begun)
 
     def notify(self, _: object = None) -> None:
         """Emits `written` after a write."""

@@ -81,10 +81,7 @@ class MessageDrafts(QObject):
     wanted = Signal()
     refused = Signal(str)
 
-    def __init__(self, keeper: ChatKeeper | None, parent: QObject) -> None:
-        """Args:
-        keeper: None holds drafts only in memory.
-        """
+    def __init__(self, keeper: ChatKeeper, parent: QObject) -> None:
         super().__init__(parent)
         self._keeper = keeper
         self._drafts: list[MessageDraft] = []
@@ -137,7 +134,7 @@ class MessageDrafts(QObject):
     @Slot()
     def touch(self) -> None:
         """Schedules a write."""
-        if self._keeper is not None and not self._stopped:
+        if self._keeper.stores and not self._stopped:
             self._writes.touch()
 
     def _write_due(self) -> None:
@@ -149,17 +146,17 @@ class MessageDrafts(QObject):
     def save(self) -> None:
         """Writes the drafts now."""
         self.wanted.emit()
-        if self._keeper is not None and (self._under_way or self._differs):
+        if self._keeper.stores and (self._under_way or self._differs):
             self._under_way += 1
             texts = [(each, each.text) for each in self._drafts]
-            self._keeper.attempt(partial(self._save_all, self._keeper, texts), self._saved, self._not_saved)
+            self._keeper.attempt(partial(self._save_all, texts), self._saved, self._not_saved)
 
-    def _save_all(self, keeper: ChatKeeper, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
+    def _save_all(self, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
         """Runs on the keeper's thread. The draft of a sent message is removed only once the message is stored."""
-        if keeper.trouble and not self._stopped:
+        if self._keeper.trouble and not self._stopped:
             return
         for each, text in texts:
-            if each.differs(text) and (text or not keeper.trouble):
+            if each.differs(text) and (text or not self._keeper.trouble):
                 each.save(text, store)
 
     @property

@@ -121,8 +121,6 @@ class Sidebar(QWidget):
     def reload(self) -> None:
         """Reads the list again, or repeats the search."""
         keeper, query = self._chat.keeper, self.search.text().strip()
-        if keeper is None:
-            return
         self._request += 1
         if query:
             keeper.read(lambda store: store.search(query, MAX_HITS), partial(self._show_hits, self._request), self._show_failure)
@@ -184,7 +182,7 @@ class Sidebar(QWidget):
     @Slot()
     def check_external_changes(self) -> None:
         """Reads the list again if another process has changed the chats."""
-        if self._chat.keeper is not None and self._external_timer.isActive() and self.isVisible():
+        if self._external_timer.isActive() and self.isVisible():
             self._chat.keeper.read(lambda store: store.changes(), self._apply_change_number)
 
     def _apply_change_number(self, number: int) -> None:
@@ -194,9 +192,8 @@ class Sidebar(QWidget):
 
     def start(self) -> None:
         """Reads the list, and again whenever another process changes it."""
-        if self._chat.keeper is not None:
-            self._external_timer.start()
-            self.reload()
+        self._external_timer.start()
+        self.reload()
 
     def stop(self) -> None:
         """Stops reading: the window is closing."""
@@ -241,8 +238,7 @@ class Sidebar(QWidget):
     @Slot(str)
     def _remove_folder(self, folder: str) -> None:
         """Removes a folder, but not its chats."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._report_removed, folder))
+        self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._report_removed, folder))
 
     def _report_removed(self, folder: str, numbers: tuple[int, ...]) -> None:
         self._chat.recorder.written.emit()
@@ -265,7 +261,7 @@ class Sidebar(QWidget):
         """Asks for a new title of the shown chat. The title comes from the store, because the list of chats may be hidden, or
         filtered so that it lacks this chat."""
         number, keeper = self._chat.stored_chat.number, self._chat.keeper
-        if number is None or keeper is None:
+        if number is None:
             self._chat.say("This chat has no title, because it is not saved.")
             return
 
@@ -293,8 +289,7 @@ class Sidebar(QWidget):
             self._write(lambda store: store.pin(number, pinned))
 
     def _write(self, work: Callable[[ChatStore], object]) -> None:
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(work, self._chat.recorder.notify)
+        self._chat.keeper.write(work, self._chat.recorder.notify)
 
     @Slot(object)
     def _open_menu(self, position: QPoint) -> None:

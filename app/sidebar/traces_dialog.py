@@ -79,8 +79,7 @@ class TracesDialog(TransientDialog):
         line = self.fontMetrics().lineSpacing()
         self.resize(min(available.width() - 60, 34 * line), min(available.height() - 80, 32 * line))
         self.keep_all.setFocus()
-        if chat.keeper is not None:
-            chat.keeper.read(_read_sizes, self._show, self._show_failure)
+        chat.keeper.read(_read_sizes, self._show, self._show_failure)
 
     def _show_failure(self, message: str) -> None:
         if isValid(self):
@@ -124,9 +123,8 @@ class TracesDialog(TransientDialog):
     @Slot()
     def accept(self) -> None:
         """Saves the choice; traces beyond it are deleted on a separate thread."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.recorder.notify)
-            self._chat.keeper.tidy(self._chat.recorder.notify, requested=True)
+        self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.recorder.notify)
+        self._chat.keeper.tidy(self._chat.recorder.notify, requested=True)
         super().accept()
 
     @Slot()

@@ -42,9 +42,8 @@ class ChatFiles(QObject):
 
     def ask_for_import(self) -> None:
         """Lets the user choose files."""
-        if self._chat.keeper is not None:
-            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents_folder()), IMPORT_KINDS)
-            self.import_files([Path(path) for path in chosen])
+        chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents_folder()), IMPORT_KINDS)
+        self.import_files([Path(path) for path in chosen])
 
     def ask_and_import(self, paths: list[Path]) -> None:
         """Imports the chats in files that were opened from outside, after asking the user."""
@@ -57,7 +56,7 @@ class ChatFiles(QObject):
 
     def import_files(self, paths: list[Path]) -> None:
         """Imports the chats in files and reports the result for each."""
-        if self._chat.keeper is not None and paths:
+        if paths:
             self._banner.show_message("Importing chats…", "note")
             self._chat.keeper.read(partial(_import, paths), self._report_import, self._report_error)
 
@@ -88,17 +87,15 @@ class ChatFiles(QObject):
     @Slot(int)
     def export(self, number: int) -> None:
         """Asks for a file and writes a chat to it."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.read(
-                lambda store: store.open(number).about.title, partial(self._ask_for_path, [number]), self._report_error
-            )
+        self._chat.keeper.read(
+            lambda store: store.open(number).about.title, partial(self._ask_for_path, [number]), self._report_error
+        )
 
     def export_all(self) -> None:
         """Asks for a file and writes all chats to it."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.read(
-                lambda store: [about.id for about in store.conversations()], self._ask_for_path_of_all, self._report_error
-            )
+        self._chat.keeper.read(
+            lambda store: [about.id for about in store.conversations()], self._ask_for_path_of_all, self._report_error
+        )
 
     def _ask_for_path_of_all(self, numbers: list[int]) -> None:
         if numbers:
@@ -117,7 +114,7 @@ class ChatFiles(QObject):
         kinds = f"{MARKDOWN_KIND};;{JSON_KIND}"
         proposed = str(start / f"{file_name(name)}.md")
         chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
-        if not chosen or keeper is None:
+        if not chosen:
             return
         path = chosen_path(chosen, kind)
         self._chat.preferences.set(export_folder=str(path.parent))
@@ -130,7 +127,7 @@ class ChatFiles(QObject):
 
     def dropped(self, data: QMimeData) -> list[Path]:
         """Returns the dragged files if all of them may contain chats. The check is cached, since every mouse move asks."""
-        paths = [] if self._chat.keeper is None else local_files(data)
+        paths = local_files(data) if self._chat.keeper.stores else []
         if paths != self._dragged[0]:
             self._dragged = (paths, bool(paths) and all(map(may_hold_chats, paths)))
         return paths if self._dragged[1] else []

@@ -27,7 +27,7 @@ LOCK_CHECK_MS = 2000
 
 
 class ChatsController(QObject):
-    """Connects the chat store to the shown conversation. Without a store it does nothing.
+    """Connects the chat store to the shown conversation.
 
     Attributes:
         files: imports and exports chats.
@@ -55,15 +55,12 @@ class ChatsController(QObject):
             models: whether to load the models of the chat; else those of the settings are loaded.
         """
         keeper, number = self._chat.keeper, self._chat.settings.conversation
-        if keeper is not None:
-            self._timer.start()
-        if keeper is None or number is None:
+        self._timer.start()
+        if number is None:
             self._chat.models.load()
         else:
             self._requested_chat = number
             keeper.read(partial(_read_chat, number, None), partial(self._show_first, models), self._restore_failed)
-        if keeper is None:
-            return
         keeper.read(partial(_read_drafts, None), self._load_new_chat_draft)
         keeper.write(ChatStore.import_traces, self._report_imported)
         keeper.tidy(self._chat.recorder.notify)  # traces may take less space now
@@ -80,7 +77,7 @@ class ChatsController(QObject):
         """Reads a chat and shows it, on the branch of a message and scrolled to it if one is given. A running answer is stopped
         and kept."""
         keeper = self._chat.keeper
-        if keeper is not None and not self._chat.session.replaying:
+        if not self._chat.session.replaying:
             self._requested_chat = number
             keeper.read(partial(_read_unless_comparison, number, message), partial(self._show, number, message), self._report)
 
@@ -96,7 +93,7 @@ class ChatsController(QObject):
     def check_lock(self) -> None:
         """Checks whether this window holds the lock of the shown chat, and takes the lock if it is free."""
         keeper, number = self._chat.keeper, self._chat.stored_chat.number
-        if keeper is not None and number is not None:
+        if number is not None:
             keeper.read(lambda store: store.hold.take(number), partial(self._apply_lock, number))
 
     def _apply_lock(self, number: int, has_lock: bool) -> None:
@@ -115,8 +112,6 @@ class ChatsController(QObject):
     def duplicate(self, at: int | None = None) -> None:
         """Copies the shown chat, or the path to the answer of a turn, and shows the copy."""
         keeper, stored, turns = self._chat.keeper, self._chat.stored_chat, self._chat.session.turns
-        if keeper is None:
-            return
         turn = None if at is None else turns[at]
 
         def copy(store: ChatStore) -> int | None:
@@ -129,8 +124,7 @@ class ChatsController(QObject):
     @Slot(int)
     def duplicate_by_id(self, number: int) -> None:
         """Copies a chat and shows the copy."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.duplicate(number), self._show_copy)
+        self._chat.keeper.write(lambda store: store.duplicate(number), self._show_copy)
 
     @Slot(object)
     def _show_copy(self, number: int | None) -> None:
@@ -142,8 +136,6 @@ class ChatsController(QObject):
     def delete(self, number: int) -> None:
         """Deletes a chat and offers to undo it. A chat that is open in another window is not deleted."""
         keeper, chat = self._chat.keeper, self._chat
-        if keeper is None:
-            return
         shown = number == chat.stored_chat.number and not chat.session.read_only
 
         def delete(store: ChatStore) -> bool:
@@ -171,15 +163,13 @@ class ChatsController(QObject):
 
     def _undo(self, number: int, shown: bool) -> None:
         self._banner.hide()
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
-            if shown and not self._chat.session.turns:
-                self.open(number)
+        self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
+        if shown and not self._chat.session.turns:
+            self.open(number)
 
     def show_deleted(self) -> None:
         """Shows the deleted chats that can still be restored."""
-        if self._chat.keeper is not None:
-            self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._report)
+        self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._report)
 
     def _list_deleted(self, chats: tuple[ChatSummary, ...]) -> None:
         if not chats:
@@ -191,8 +181,6 @@ class ChatsController(QObject):
 
     @Slot(list)
     def _restore_deleted(self, numbers: list[int]) -> None:
-        if self._chat.keeper is None:
-            return
         *others, last = numbers
         for number in others:
             self._chat.keeper.write(partial(_restore, number), self._chat.recorder.notify, self._report)
@@ -222,13 +210,11 @@ class ChatsController(QObject):
                 with contextlib.suppress(DraftlightError):
                     store.move(number, folder)
 
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(fill, self._chat.recorder.notify)
+        self._chat.keeper.write(fill, self._chat.recorder.notify)
 
     def show_traces(self) -> None:
         """Shows the disk space that traces take and lets the user choose how long they are kept."""
-        if self._chat.keeper is not None:
-            TracesDialog(self._chat, self._window).open()
+        TracesDialog(self._chat, self._window).open()
 
     def _load_new_chat_draft(self, unsent: tuple[UnsentText, ...]) -> None:
         """Loads the draft of a new chat; it goes before anything the user has typed meanwhile."""

@@ -102,11 +102,8 @@ class DropHandler(QObject):
         window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
         window.raise_()
         window.activateWindow()
-        if self._chat.keeper is None:
-            self._open_paths(paths)
-        else:
-            handle = partial(self._open_paths, paths)
-            self._chat.keeper.read(lambda store: None, lambda _: handle(), lambda _: handle())
+        handle = partial(self._open_paths, paths)
+        self._chat.keeper.read(lambda store: None, lambda _: handle(), lambda _: handle())
 
     def _open_paths(self, paths: Sequence[Path]) -> None:
         data = QMimeData()

@@ -119,7 +119,7 @@ class Editing:
         self._drafts.forget()
         self._shown = self._chat.stored_chat
         self.show(None)
-        carried = carry_draft or self._chat.keeper is None
+        carried = carry_draft or not self._chat.keeper.stores
         if carried:
             self._drafts.join(self._draft, [message, *rewritten])
         if self._composer.text != self._draft.text or not (carried or self._draft is message):

@@ -82,7 +82,7 @@ class Pages(QStackedWidget):
         """Shows a comparison from the store, unless one is running."""
         self.open_compare()
         view, keeper = self.compare, self._recorder.keeper
-        if view is None or keeper is None:
+        if view is None:
             return
         if view.running:
             view.show_note("Stop this comparison, or wait until it has finished, then open another.")

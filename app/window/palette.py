@@ -231,8 +231,7 @@ class Palette(QFrame):
         self.move(corner)
         self.show()
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
-        if self._chat.keeper is not None:
-            self._chat.keeper.read(ChatStore.conversations, partial(self._add_chats, self._opening))
+        self._chat.keeper.read(ChatStore.conversations, partial(self._add_chats, self._opening))
 
     def _option(self) -> QStyleOptionViewItem:
         option = QStyleOptionViewItem()

@@ -52,7 +52,7 @@ class SideLayout(QWidget):
         in_row(sidebar, (self.splitter, 1), parent=self)
         self.drawer = Drawer(sidebar, self, toggle_button)
         self.drawer.toggled.connect(self.drawer_toggled)
-        toggle_button.setVisible(chat.keeper is not None)
+        toggle_button.setVisible(chat.keeper.stores)
 
     # The list of chats.
 
@@ -89,8 +89,7 @@ class SideLayout(QWidget):
 
     def _open_drawer(self, search: bool = False) -> None:
         self.opening.emit()
-        if self._chat.keeper is not None:
-            self.drawer.open(search)
+        self.drawer.open(search)
 
     def _has_room_for_chats(self) -> bool:
         min_width = MIN_WIDTH_WITH_CHATS_AND_PANEL if self._chat.settings.side_panel else MIN_WIDTH_WITH_CHATS
@@ -115,7 +114,7 @@ class SideLayout(QWidget):
         settings = self._chat.settings
         self._panel.setVisible(settings.side_panel and self.window().width() >= MIN_WIDTH_WITH_PANEL * settings.text_scale)
         has_room = self._has_room_for_chats()
-        should_list = settings.sidebar and self._chat.keeper is not None and has_room
+        should_list = settings.sidebar and self._chat.keeper.stores and has_room
         is_beside = not self.drawer.is_open and not self._sidebar.isHidden()
         if should_list != is_beside or (has_room and self.drawer.is_open):
             self.drawer.set_beside(should_list)

@@ -273,18 +273,17 @@ class Window(QMainWindow):
             (chat.recorder.written, chat.drafts.touch),
             (self.closing, chat.drafts.stop, sidebar.stop, chats.stop),
         )
-        if chat.keeper is not None:
-            saving = SaveErrors(chat, chat.keeper, self.banner, self)
-            reader = TraceReader(chat.keeper, self.session, self.panel.shown, self.transcript.unread_in_view, self)
-            _connect(
-                (reader.loaded, self.transcript.read_again, chat.changed),
-                (reader.failed, saving.show_note),
-                (chat.changed, reader.read_next),
-                (self.replay_controller.moved, reader.read_next),
-                (self.transcript.scrolled, reader.read_next),
-                (self.panel.shown.changed, reader.read_next),
-                (self.closing, saving.stop),
-            )
+        saving = SaveErrors(chat, chat.keeper, self.banner, self)
+        reader = TraceReader(chat.keeper, self.session, self.panel.shown, self.transcript.unread_in_view, self)
+        _connect(
+            (reader.loaded, self.transcript.read_again, chat.changed),
+            (reader.failed, saving.show_note),
+            (chat.changed, reader.read_next),
+            (self.replay_controller.moved, reader.read_next),
+            (self.transcript.scrolled, reader.read_next),
+            (self.panel.shown.changed, reader.read_next),
+            (self.closing, saving.stop),
+        )
 
     # Conversation.
 

@@ -41,7 +41,6 @@ def wait_for_answer(qtbot: QtBot, window: Window) -> None:
 def settled(qtbot: QtBot, window: Window) -> None:
     """Everything asked of the store so far is done."""
     done: list[object] = []
-    assert window.chat.keeper is not None
     window.chat.keeper.read(lambda store: True, done.append)
     qtbot.waitUntil(lambda: bool(done))
 

@@ -255,9 +255,9 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
         for part in range(3):
             window.send(f"{name} {turn} {part}")
             until(lambda: window.session.running is None)
-        until(lambda: window.chat.stored_chat.number is not None and window.chat.keeper is not None)
+        until(lambda: window.chat.stored_chat.number is not None)
         number = window.chat.stored_chat.number
-        assert number is not None and window.chat.keeper is not None
+        assert number is not None
         asked[number] = [f"{name} {turn} {part}" for part in range(3)]
         if turn % 3 == 1:
             window.chat.keeper.write(lambda store, number=number, turn=turn: store.rename(number, f"{name} renamed {turn}"))

@@ -192,7 +192,6 @@ class Soak:
     def other_chats(self) -> None:
         """Shows another chat, begins a new one, and deletes the oldest ones."""
         keeper, chats = self.window.chat.keeper, self.window.chats
-        assert keeper is not None
         listed: list[list[int]] = []
         keeper.read(lambda store: [each.id for each in store.conversations()], listed.append)
         self.wait(lambda: bool(listed))

@@ -30,11 +30,13 @@ from app.compare.column import CompareColumn, position_of
 from app.compare.comparison import ColumnSetup, Comparison, Setup
 from app.compare.findings import MISSING
 from app.compare.presets import PRESETS
+from app.compare.stored import ComparisonRecorder
 from app.compare.view import BEFORE_CHANGES, CompareView
 from app.conversation.chunks import lines_of
 from app.export.kinds import kind_named
 from app.look.stylesheet import stylesheet
 from app.look.theme import DARK, LIGHT, Theme, body_font
+from app.session.chat_keeper import ChatKeeper
 from app.session.cursor import Place
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
@@ -74,7 +76,7 @@ def open_view(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         QApplication.setFont(body_font(1.0))  # as the window does
         engine, settings = TurnsEngine(scripts), Settings(**{"drafter": "builtin-draft", **changes})
         link = EngineLink(engine)
-        view = CompareView(link, lambda: settings)
+        view = CompareView(link, lambda: settings, ComparisonRecorder(ChatKeeper(None), lambda _: None))
         qtbot.addWidget(view)
         opened.append((view, link))
         dress(view, DARK, 1.0)

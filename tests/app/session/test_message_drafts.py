@@ -193,7 +193,6 @@ def test_it_is_deleted_with_its_chat_and_comes_back_with_it(qtbot: QtBot, open_k
     window.banner.action.click()
     qtbot.waitUntil(lambda: window.composer.text == "Half a message")
     window.chats.delete(number)
-    assert window.chat.keeper is not None
     window.chat.keeper.write(lambda store: store.purge([number]))
     settled(qtbot, window)
     assert on_disk(home) == []

@@ -388,7 +388,6 @@ def test_traces_may_be_closed_before_their_sizes_are_read(qtbot: QtBot, window: 
     QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
     assert not window.findChildren(TracesDialog)
     read: list[int] = []
-    assert window.chat.keeper is not None
     window.chat.keeper.read(lambda store: store.changes(), read.append)
     qtbot.waitUntil(lambda: bool(read))
 

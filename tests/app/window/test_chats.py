@@ -541,7 +541,7 @@ def test_a_store_damaged_meanwhile_is_repaired_without_losing_shown_messages(
     path.write_bytes(whole)
     ask(qtbot, window, "Two")
     wait_for_answer(qtbot, window)
-    qtbot.waitUntil(lambda: window.chat.keeper is not None and not window.chat.keeper.trouble)
+    qtbot.waitUntil(lambda: not window.chat.keeper.trouble)
     settled(qtbot, window)
     settled(qtbot, window)
     texts = [[message.text for message in chat.messages] for chat in stored(home)]
