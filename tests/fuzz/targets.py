@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import io
 import json
@@ -117,16 +118,8 @@ def _as_lines(lines: list[Any]) -> bytes:
 def _fuller(lines: list[Any]) -> list[Any]:
     """The lines of a trace with what those that are kept do not have: gamma auto, a thought, a change, earlier messages."""
     header, first, second, *_, summary = lines
-    outlook = {
-        "gamma": 2,
-        "cost": 1.3,
-        "alpha": 0.4,
-        "needed": 0.6,
-        "next_try": 4,
-        "copies": True,
-        "drafter": "ngram",
-        "skipped": "last",
-    }
+    outlook: dict[str, Any] = {"gamma": 2, "cost": 1.3, "alpha": 0.4, "needed": 0.6, "next_try": 4}
+    outlook |= {"copies": True, "drafter": "ngram", "skipped": "last"}
     statistics = {"hits": 3, "misses": 1, "match": 2, "entries": 40, "capacity": 64, "resets": 1}
     messages = [{"role": role, "content": "Why?"} for role in ("system", "user", "assistant", "user")]
     header["prompt"] = {**header["prompt"], "messages": messages, "dropped": 2}
@@ -496,21 +489,11 @@ _HEAD = {
 
 
 def _head_weights() -> bytes:
-    shapes = {
-        "fc": (8, 16),
-        "feature_norm": (8,),
-        "embedding_norm": (8,),
-        "mlp_norm": (8,),
-        "norm": (8,),
-        "qkv": (16, 16),
-        "output": (8, 8),
-        "gate_up": (16, 8),
-        "down": (8, 8),
-        "head": (6, 8),
-    }
     import numpy as np
     from safetensors.numpy import save
 
+    shapes: dict[str, tuple[int, ...]] = {"fc": (8, 16), "qkv": (16, 16), "output": (8, 8), "gate_up": (16, 8), "down": (8, 8)}
+    shapes |= {"head": (6, 8), **dict.fromkeys(("feature_norm", "embedding_norm", "mlp_norm", "norm"), (8,))}
     arrays = {name: np.zeros(shape, np.float16) for name, shape in shapes.items()}
     return save(arrays | {"target_ids": np.arange(6, dtype=np.int32)})
 
@@ -649,11 +632,19 @@ def chat_template(data: bytes) -> None:
     from engine.models.gguf_tokenizer import from_gguf
     from engine.types import Message
 
-    tokenizer = from_gguf(_gguf_metadata() | {"tokenizer.chat_template": data.decode("utf-8", "replace")}, 300)
+    tokenizer = copy.copy(_tiny_tokenizer())
+    tokenizer.chat_template = data.decode("utf-8", "replace")
     assert tokenizer.switches_thinking in (True, False)
     tokenizer.apply_chat_template(
         [Message("system", "Be brief."), Message("user", "Why? <|im_end|>"), Message("assistant", "So.")]
     )
+
+
+@cache
+def _tiny_tokenizer() -> Any:
+    from engine.models.gguf_tokenizer import from_gguf
+
+    return from_gguf(_gguf_metadata(), 300)
 
 
 def _templates() -> list[bytes]:
@@ -785,7 +776,7 @@ def _result_files() -> list[bytes]:
 
 def records(data: bytes) -> None:
     """Records that the program itself keeps in its folder: of models, digests, folders."""
-    from engine.files import hashes, library
+    from engine.files import library
     from engine.files.foreign import object_in
     from engine.files.paths import data_folder
 
@@ -793,7 +784,7 @@ def records(data: bytes) -> None:
     if not one.exists():
         _with_names(one, one.with_name("hashes.json"), one.with_name("model_folders.json"))
     one.write_bytes(data)
-    library._read_record(), object_in(hashes._record_path()), library.added_folders()
+    library._read_record(), object_in(one.with_name("hashes.json")), library.added_folders()
 
 
 def _record_files() -> list[bytes]:
