@@ -19,12 +19,16 @@ import pytest
 from engine.files.logs import LESS_MEMORY
 from engine.runtime.interface import EngineLike
 from engine.runtime.process import client, launch
-from engine.runtime.process.client import RESTART_NOTE, ProcessEngine
+from engine.runtime.process.client import RESTART_NOTE, PendingRequests, ProcessEngine
 from engine.runtime.process.launch import Child, Launch, processor_seconds
 from engine.runtime.process.wire import packed, unpacked
 from engine.types import (
+    BenchFinished,
+    DecodingOptions,
     DrafterReady,
+    DrafterRefused,
     EngineFailed,
+    LoadFailed,
     LoadStarted,
     ModelsUnloaded,
     PromptCounted,
@@ -125,6 +129,36 @@ def test_every_request_is_one_command_which_crosses_the_wire_as_it_is() -> None:
     assert {type(command) for command in sent} == set(get_args(Command))
     with pytest.raises(ValueError, match="gamma"):
         unpacked(packed(Update(1, gamma=3)).replace(b"K\x03", b"K\x00"))
+
+
+def test_pending_requests_fail_and_answered_ones_do_not() -> None:
+    owed = PendingRequests({1, 2, 3}, {4, 5}, {6, 7, 8}, [("a", "x"), ("b", "y")])
+    for event in (
+        RunStarted(1, DecodingOptions(), 1, "x", None),
+        RunStarted(2, DecodingOptions(), 1, "x", None),
+        RunFinished(1, "eos", "", 0, 0, 0, None, None),
+        RunFailed(3, ""),
+        BenchFinished(5, True),
+        PromptCounted(7, 3, 9),
+        DrafterReady("z", True),  # an answer's own
+        DrafterRefused("x", ""),
+    ):
+        owed.remove_answered(event)
+    assert owed.begun == {2}
+    assert owed.failures("Gone.") == [
+        LoadFailed("b", "Gone."),
+        RunFailed(2, "Gone."),
+        TaskFailed(4, "Gone."),
+        PromptCounted(8, None, None),
+    ]
+
+
+def test_a_load_that_failed_is_answered() -> None:
+    owed = PendingRequests(loads=[("a", "x")])
+    owed.remove_answered(LoadFailed("b", ""))
+    assert owed.loads
+    owed.remove_answered(LoadFailed("a", ""))
+    assert not owed.loads
 
 
 def test_no_process_is_started_to_count_a_prompt(desk: Desk) -> None:
