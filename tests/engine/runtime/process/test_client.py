@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -75,8 +75,9 @@ def desk(home: Path) -> Iterator[Desk]:
 
 def process_of(desk: Desk) -> int:
     """The id of the process, once there is one."""
-    assert isinstance(desk.engine, ProcessEngine) and until(lambda: desk.engine.process_id is not None)  # type: ignore[attr-defined]
-    return desk.engine.process_id or 0
+    engine: Any = desk.engine
+    assert until(lambda: engine.process_id is not None)
+    return int(engine.process_id)
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_a_load_that_failed_is_answered() -> None:
 def test_no_process_is_started_to_count_a_prompt(desk: Desk) -> None:
     number = desk.engine.count_prompt(request("x"))
     assert desk.until(PromptCounted) == [PromptCounted(number, None, None)]
-    assert desk.engine.process_id is None  # type: ignore[attr-defined]
+    assert isinstance(desk.engine, ProcessEngine) and desk.engine.process_id is None
 
 
 def test_answers_come_in_order_and_are_stopped_while_nobody_takes_their_events(desk: Desk) -> None:
