@@ -64,7 +64,7 @@ def bench(
                 progress.print_line(message)
 
     end = run_task(
-        lambda engine: engine.bench(request),
+        lambda engine: engine.perform(request),
         BenchFinished,
         anyway=anyway,
         cluster=cluster,

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False, cluster: Cluster | None = None) -> int:
     """Runs the checks and prints the results. Returns the exit status: 0 if all passed, 1 if any failed, and 3 if none failed
     although a defect was planted. `cluster`: machines to split the target over."""
-    end = run_task(lambda engine: engine.prove(request), TaskFinished, anyway=anyway, cluster=cluster)
+    end = run_task(lambda engine: engine.perform(request), TaskFinished, anyway=anyway, cluster=cluster)
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.report is None:

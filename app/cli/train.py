@@ -129,7 +129,7 @@ def train(request: TrainRequest, *, anyway: bool = False) -> int:
                 progress.print_line(measured_line(held_out))
 
     end = run_task(
-        lambda engine: engine.train(request),
+        lambda engine: engine.perform(request),
         TrainingFinished,
         anyway=anyway,
         on_event=handle,

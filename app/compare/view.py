@@ -338,7 +338,7 @@ class CompareView(QWidget):
                 self._requests = requests
                 self._recorder.begin(self.shown, requests, title)
             else:
-                self.link.sample(SampleRequest(requests, setup.samples))
+                self.link.perform(SampleRequest(requests, setup.samples))
         except DraftlightError as error:
             self.shown.failed(str(error))
         if isinstance(self.shown, Comparison):

@@ -81,7 +81,7 @@ class BenchDialog(TransientDialog):
             return
         self._results = Results(request_of(self._chat))
         try:
-            self._chat.link.bench(self._results.request)
+            self._chat.link.perform(self._results.request)
         except DraftlightError as error:
             self.step.setText(str(error))
             return

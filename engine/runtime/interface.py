@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from engine.types import Event, Gamma, ProveRequest, Request, Rule
+from engine.types import Event, Gamma, Request, Rule
 from engine.values.drafter_kinds import NO_DRAFTER
-from engine.values.requests.bench import BenchRequest
 from engine.values.requests.commands import (
     CheckDrafter,
     Command,
@@ -27,10 +26,10 @@ from engine.values.requests.commands import (
     Perform,
     Stop,
     Submit,
+    Task,
     Update,
 )
-from engine.values.requests.compare import CompareRequest, SampleRequest
-from engine.values.requests.train import TrainRequest
+from engine.values.requests.compare import CompareRequest
 
 RequestT = TypeVar("RequestT")
 
@@ -89,22 +88,9 @@ class Requests:
         self.send(Compare(numbers, request))
         return numbers
 
-    def prove(self, request: ProveRequest) -> int:
-        """Queues checks of a pair and returns their task id. They end with one TaskFinished or TaskFailed event."""
-        return self._numbered(Perform, request)
-
-    def bench(self, request: BenchRequest) -> int:
-        """Queues a benchmark and returns its task id. It ends with one BenchFinished or TaskFailed event."""
-        return self._numbered(Perform, request)
-
-    def train(self, request: TrainRequest) -> int:
-        """Queues the training of a draft head and returns its task id. It ends with one TrainingFinished or TaskFailed
-        event."""
-        return self._numbered(Perform, request)
-
-    def sample(self, request: SampleRequest) -> int:
-        """Queues short answers that are drawn many times, and returns their task id. They end with one SamplingFinished or
-        TaskFailed event."""
+    def perform(self, request: Task) -> int:
+        """Queues a long task and returns its id. It ends with one event: TaskFinished (checks of a pair), BenchFinished,
+        TrainingFinished, SamplingFinished, or TaskFailed."""
         return self._numbered(Perform, request)
 
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:

@@ -161,14 +161,14 @@ def test_an_interruption_ends_with_what_to_do(backend: TrainingBackend, capsys: 
 def test_an_interruption_before_the_first_event_is_not_lost(backend: TrainingBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes the moment the task is queued, and SIGINT was ignored until then."""
     backend.wait = True
-    submit = Engine.train
+    submit = Engine.perform
 
     def interrupted(engine: Engine, request: TrainRequest) -> int:
         task = submit(engine, request)
         os.kill(os.getpid(), signal.SIGINT)
         return task
 
-    monkeypatch.setattr(Engine, "train", interrupted)
+    monkeypatch.setattr(Engine, "perform", interrupted)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert main(["train-drafter", "--output", "out"]) == 130

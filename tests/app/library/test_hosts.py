@@ -159,7 +159,7 @@ def test_replacing_a_hanging_engine_ends_its_answer(qtbot: QtBot, show_window: C
     answer = window.session.turns[0].answer
     qtbot.waitUntil(lambda: answer.tally.rounds == 2)
     link, ends = window.chat.link, []
-    link.bench(BenchRequest((BenchPrompt("one", "chat", ("a",)),)))
+    link.perform(BenchRequest((BenchPrompt("one", "chat", ("a",)),)))
     link.benched.connect(ends.extend)
     window.chat.change("separate_process", True)
     qtbot.waitUntil(lambda: [type(end) for end in ends] == [TaskFailed])  # what else is under way, too

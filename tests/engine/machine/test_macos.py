@@ -102,7 +102,7 @@ def test_an_answer_lets_the_machine_sleep_and_a_long_task_does_not(mac: Library,
     with Desk(Engine(FakeBackend)) as desk:  # type: ignore[arg-type]
         desk.answer()
         assert mac.begun == [(USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Running a language model")]
-        desk.engine.prove(ProveRequest(target="broken"))
+        desk.engine.perform(ProveRequest(target="broken"))
         desk.until(TaskFailed)
         assert mac.begun[1:] == [(USER_INITIATED, "Running a language model")]
 

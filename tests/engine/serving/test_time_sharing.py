@@ -364,7 +364,7 @@ def test_impossible_comparisons_are_refused_where_they_are_made(make: Callable[[
 
 
 def samples_of(desk: Desk, requests: SampleRequest) -> tuple[list[Sample], SamplingFinished | TaskFailed]:
-    task = desk.engine.sample(requests)
+    task = desk.engine.perform(requests)
     desk.collect(lambda: desk.of(SamplingFinished, task) or desk.of(TaskFailed, task))
     (end,) = desk.of(SamplingFinished, task) + desk.of(TaskFailed, task)
     return [event.sample for event in desk.of(SampleTaken, task)], end
@@ -387,7 +387,7 @@ def test_a_prompt_without_template_is_read_as_it_stands(desk: Desk, backend: Fak
 
 def test_sampling_stops_and_says_that_it_is_not_complete(desk: Desk, backend: FakeBackend) -> None:
     gate = backend.hold(30)
-    task = desk.engine.sample(SampleRequest((request(max_tokens=2),), 5000))
+    task = desk.engine.perform(SampleRequest((request(max_tokens=2),), 5000))
     desk.until(SampleTaken)
     desk.engine.stop(task)
     gate.release(10)

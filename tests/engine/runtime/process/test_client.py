@@ -104,10 +104,10 @@ SENT: list[tuple[Callable[[EngineLike], object], Command]] = [
     (lambda engine: engine.submit(REQUEST), Submit(1, REQUEST)),
     (lambda engine: engine.count_prompt(REQUEST), CountPrompt(2, REQUEST)),
     (lambda engine: engine.compare(CompareRequest((REQUEST,) * 2)), Compare((3, 4), CompareRequest((REQUEST,) * 2))),
-    (lambda engine: engine.prove(ProveRequest()), Perform(5, ProveRequest())),
-    (lambda engine: engine.bench(BENCH), Perform(6, BENCH)),
-    (lambda engine: engine.train(TrainRequest(Path("/x"))), Perform(7, TrainRequest(Path("/x")))),
-    (lambda engine: engine.sample(SampleRequest((REQUEST,), 3)), Perform(8, SampleRequest((REQUEST,), 3))),
+    (lambda engine: engine.perform(ProveRequest()), Perform(5, ProveRequest())),
+    (lambda engine: engine.perform(BENCH), Perform(6, BENCH)),
+    (lambda engine: engine.perform(TrainRequest(Path("/x"))), Perform(7, TrainRequest(Path("/x")))),
+    (lambda engine: engine.perform(SampleRequest((REQUEST,), 3)), Perform(8, SampleRequest((REQUEST,), 3))),
     (lambda engine: engine.update(1, gamma=3), Update(1, gamma=3)),
     (lambda engine: engine.stop(1), Stop(1)),
 ]
@@ -196,7 +196,7 @@ def test_closed_engines_say_so(desk: Desk) -> None:
 
 
 def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    proof = desk.engine.prove(ProveRequest())
+    proof = desk.engine.perform(ProveRequest())
     ended, waits = desk.engine.compare(CompareRequest((request("ab"), request("abc wait"))))
     desk.until(RunFinished, number=ended)
     desk.until(RoundFinished, 5)

@@ -70,7 +70,7 @@ def draft(files: dict[str, str]) -> LoadedModel:
 def benched(request: BenchRequest, watch: Callable[[Engine, int, Event], None] = lambda engine, task, event: None) -> list[Event]:
     """All events of a benchmark on an engine of its own."""
     engine = Engine()
-    task_id = engine.bench(request)
+    task_id = engine.perform(request)
     seen: list[Event] = []
     while not (seen and isinstance(seen[-1], (BenchFinished, TaskFailed))):
         assert engine.wait(PATIENCE)

@@ -403,7 +403,7 @@ def test_the_engine_thread_reports_plain_values(
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
     request = ProveRequest(*tiny_pair, seed=2, effort="quick")
-    end = end_of(engine, engine.prove(request))
+    end, _ = end_of(engine, engine.perform(request))
     assert isinstance(end, TaskFinished)
     assert isinstance(end.report, ProofReport)
     assert end.report.passed
@@ -422,14 +422,16 @@ def test_an_unusable_default_drafter_is_replaced(
     engine: Engine, tiny_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
-    end = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], effort="quick")))
+    end, _ = end_of(engine, engine.perform(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
+    assert isinstance(end, TaskFailed)
+    end, _ = end_of(engine, engine.perform(ProveRequest(tiny_pair[0], effort="quick")))
     assert isinstance(end, TaskFinished) and end.report is not None
     assert end.report.drafter == "ngram"
     assert "using ngram instead of head" in end.report.note
 
 
 def test_a_stopped_task_ends_without_a_report(engine: Engine, tiny_pair: tuple[str, str]) -> None:
-    task_id = engine.prove(ProveRequest(tiny_pair[0], "ngram", effort="thorough"))
+    task_id = engine.perform(ProveRequest(tiny_pair[0], "ngram", effort="thorough"))
     engine.stop(task_id)
     end = end_of(engine, task_id)
     assert end == TaskFinished(task_id, None)
