@@ -106,14 +106,11 @@ class TraceFiles:
         with self._database.reading() as rows:
             return {row[0] for row in rows.execute("SELECT name FROM traces")}
 
-    def bytes(self, conversation: int | None = None) -> int:
-        """Returns the bytes on disk of the traces of a conversation, or of all, including those that no message refers to."""
-        others = self.bytes_of_unreferenced() if conversation is None else 0
+    def bytes(self) -> int:
+        """Returns the bytes on disk of all traces, including those that no message refers to."""
+        others = self.bytes_of_unreferenced()
         with self._database.reading() as rows:
-            if conversation is None:
-                return others + int(rows.execute("SELECT coalesce(sum(bytes), 0) FROM traces").fetchone()[0])
-            query = "SELECT coalesce(sum(bytes), 0) FROM traces WHERE id IN (SELECT trace FROM messages WHERE conversation = ?)"
-            return int(rows.execute(query, [conversation]).fetchone()[0])
+            return others + int(rows.execute("SELECT coalesce(sum(bytes), 0) FROM traces").fetchone()[0])
 
     def bytes_of_unreferenced(self) -> int:
         """Returns the bytes on disk of traces that no message refers to, such as those of comparisons."""

@@ -15,10 +15,10 @@ def capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def shortened(words: str, most: int = 200) -> str:
-    """Returns a text on one line, cut to at most `most` characters."""
+def shortened(words: str) -> str:
+    """Returns a text on one line, cut to at most 200 characters."""
     line = " ".join(words.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= 200 else f"{line[:199]}…"
 
 
 def size(amount: float) -> str:

@@ -40,7 +40,7 @@ def there(path: Path) -> list[str]:
 def test_traces_are_compressed_once_their_answer_has_ended(store: ChatStore) -> None:
     conversation, answer, path = answered(store)
     whole, size = read(path), path.stat().st_size
-    assert store.traces.bytes() == store.traces.bytes(conversation) == size
+    assert store.traces.bytes() == store.traces.bytes_by_conversation()[conversation] == size
     prompt = store.open(conversation).path[0].id
     running = store.begin_answer(conversation, prompt, Making("SmolLM2"))
     Writer(Path(running.trace_path), HEADER).close()
@@ -49,7 +49,7 @@ def test_traces_are_compressed_once_their_answer_has_ended(store: ChatStore) -> 
     assert Path(running.trace_path).exists(), "one that is being written stays as it is"
     assert read(path) == whole
     packed = path.with_name(path.name + ".gz")
-    assert store.traces.bytes(conversation) == packed.stat().st_size
+    assert store.traces.bytes_by_conversation()[conversation] == packed.stat().st_size
     assert packed.stat().st_size < size / 5
     assert packed.stat().st_mode & 0o777 == 0o600
     assert store.open(conversation).by_id[answer].trace == str(path)
@@ -75,7 +75,7 @@ def test_expired_traces_are_deleted_and_messages_stay(store: ChatStore, clock: C
     message = store.open(conversation).path[-1]
     assert message.trace is None
     assert message.text
-    assert store.traces.bytes(conversation) == 0
+    assert conversation not in store.traces.bytes_by_conversation()
 
 
 @pytest.mark.parametrize("of", ["a chat", "a comparison"])
@@ -103,12 +103,12 @@ def test_traces_of_comparisons_count_and_are_compressed_like_those_of_chats(stor
     other = compared(store)
     whole, size = read(other), other.stat().st_size
     assert store.traces.bytes_of_unreferenced() == size
-    assert store.traces.bytes() == store.traces.bytes(conversation) + size
+    assert store.traces.bytes() == store.traces.bytes_by_conversation()[conversation] + size
     store.tidy()
     assert there(path) == there(other) == [".jsonl.gz"]
     assert read(other) == whole
     assert store.traces.bytes_of_unreferenced() < size / 5
-    assert store.traces.bytes() == store.traces.bytes(conversation) + store.traces.bytes_of_unreferenced()
+    assert store.traces.bytes() == store.traces.bytes_by_conversation()[conversation] + store.traces.bytes_of_unreferenced()
 
 
 def test_traces_of_comparisons_and_chats_are_deleted_by_size_and_age_oldest_first(store: ChatStore, clock: Clock) -> None:
