@@ -14,7 +14,7 @@ from engine.cluster import backend as backends
 from engine.cluster import follower as followers
 from engine.cluster import group
 from engine.cluster.backend import ClusterBackend
-from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers
+from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers, Order
 from engine.values.errors import DraftlightError
 from tests.engine.cluster.models import of_this_machine, write_qwen2
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from engine.cluster.group import Kind, Links, Order, Report
-from engine.cluster.split_model import SplitModel, last_block_of
+from engine.cluster.split_model import SplitModel
 from engine.decode.decoding import decode
 from engine.drafters.draft_model import DraftModel
 from engine.models.loading import load
