@@ -40,8 +40,6 @@ from engine.values.errors import DraftlightError
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
 
-MODEL_TYPE = HEAD_FOLDER
-
 BUILTIN_HEAD = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-head"
 """The head trained for the built-in target."""
 
@@ -210,7 +208,7 @@ def save_head(head: HeadModel, folder: Path, card: str) -> None:
     weights = dict(tree_flatten(head.trainable_parameters()))
     arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
     arrays["target_ids"] = head.target_ids.astype(mx.int32)
-    write_drafter(folder, arrays, {"model_type": MODEL_TYPE, **asdict(head.config)}, card)
+    write_drafter(folder, arrays, {"model_type": HEAD_FOLDER, **asdict(head.config)}, card)
 
 
 def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
@@ -220,7 +218,7 @@ def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
     """
     config = read_json(folder / CONFIG)
-    if config.get("model_type") != MODEL_TYPE:
+    if config.get("model_type") != HEAD_FOLDER:
         raise DraftlightError(f"{folder} is not a draft head: its config.json gives the model type {config.get('model_type')!r}.")
     path = folder / "model.safetensors"
     weights = load_arrays(path, {path: check_safetensors(path)})

@@ -54,7 +54,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder
 from engine.target.layer_taps import embedding_of
-from engine.values.drafter_kinds import BY_PATH, SMALL_DRAFT, type_stated
+from engine.values.drafter_kinds import BY_PATH, CUT_DRAFT, SMALL_DRAFT, type_stated
 from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 from engine.values.events import LOADING, ReportStep
 
@@ -173,7 +173,7 @@ def _load_folder(
     if (base := base_of(folder)) is not None:
         adapter, folder = folder, _base_folder(folder, base, report, make_room)
     config = read_json(folder / CONFIG, required=False)
-    if config.get("model_type") == trimmed_draft.MODEL_TYPE:
+    if config.get("model_type") == CUT_DRAFT:
         return _load_trimmed_draft(folder, name, config, target)
     if (kind := type_stated(config)) in DRAFTER_TYPES:
         raise DraftlightError(

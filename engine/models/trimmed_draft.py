@@ -24,9 +24,6 @@ from mlx_lm.models.llama import LlamaModel, ModelArgs
 
 from engine.files.safetensors_header import check_safetensors
 from engine.models.drafter_model import MISMATCH, explained, load_arrays
-from engine.values.drafter_kinds import CUT_DRAFT
-
-MODEL_TYPE = CUT_DRAFT
 
 
 class TrimmedModel(nn.Module):

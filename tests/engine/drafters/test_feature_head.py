@@ -16,11 +16,12 @@ from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.automatic import Automatic
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.machine import host
-from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
+from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.types import Round
+from engine.values.drafter_kinds import HEAD_FOLDER
 from engine.values.errors import DraftlightError
 from tests.crossings import crossed
 from tests.engine.drafting import sampler_of, start
@@ -319,7 +320,7 @@ def test_a_head_of_another_target_is_refused_with_a_reason(target):
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [({"model_type": "llama"}, "is not a draft head"), ({"model_type": MODEL_TYPE}, "do not match its config.json")],
+    [({"model_type": "llama"}, "is not a draft head"), ({"model_type": HEAD_FOLDER}, "do not match its config.json")],
 )
 def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, message):
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -18,7 +18,7 @@ import mlx_lm
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten, tree_map_with_path
-from mlx_lm.models import deepseek_v41, glm4_moe, nemotron_h
+from mlx_lm.models import deepseek_v41
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -38,7 +38,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
 from engine.values.errors import DraftlightError
-from tests.engine import tiny_models
+from tests.engine import families, tiny_models
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "builtin_reference.json").read_text(encoding="utf-8"))
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
@@ -149,72 +149,13 @@ def test_ends_of_the_text_model_count_and_impossible_ones_do_not(tmp_path: Path)
     assert load(folder.as_posix()).eos_ids == {0, 2, 260}
 
 
-def glm4_moe_config() -> dict[str, Any]:
-    return {
-        "model_type": "glm4_moe",
-        "vocab_size": tiny_models.VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "max_position_embeddings": 128,
-        "moe_intermediate_size": 32,
-        "norm_topk_prob": True,
-        "num_attention_heads": 2,
-        "n_group": 1,
-        "head_dim": 32,
-        "topk_group": 1,
-        "n_shared_experts": 1,
-        "n_routed_experts": 8,
-        "routed_scaling_factor": 1.0,
-        "num_experts_per_tok": 2,
-        "first_k_dense_replace": 0,
-        "num_hidden_layers": 2,
-        "num_key_value_heads": 1,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 1e4,
-        "rope_scaling": None,
-        "use_qk_norm": False,
-        "tie_word_embeddings": False,
-        "attention_bias": False,
-        "partial_rotary_factor": 0.5,
-    }
-
-
-def nemotron_h_config() -> dict[str, Any]:
-    return {
-        "model_type": "nemotron_h",
-        "vocab_size": tiny_models.VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "max_position_embeddings": 128,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "attention_bias": False,
-        "mamba_num_heads": 4,
-        "mamba_head_dim": 16,
-        "mamba_proj_bias": False,
-        "ssm_state_size": 16,
-        "conv_kernel": 4,
-        "n_groups": 2,
-        "mlp_bias": False,
-        "layer_norm_epsilon": 1e-5,
-        "use_bias": False,
-        "use_conv_bias": True,
-        "hybrid_override_pattern": ["M", "*", "-"],
-        "head_dim": 32,
-    }
-
-
-@pytest.mark.parametrize(
-    ("module", "config", "kept"),
-    [(glm4_moe, glm4_moe_config(), "e_score_correction_bias"), (nemotron_h, nemotron_h_config(), "A_log")],
-    ids=["glm4_moe", "nemotron_h"],
-)
+@pytest.mark.parametrize(("name", "kept"), [("glm4_moe", "e_score_correction_bias"), ("nemotron_h", "A_log")])
 def test_on_a_gpu_what_mlx_lm_keeps_in_float32_stays_so(
-    module: Any, config: dict[str, Any], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Types, values and logits are those of mlx-lm's own loading, but for norms stored wider than the rest."""
-    mx.random.seed(3)
-    model = module.Model(module.ModelArgs.from_dict(config))
+    sizes = families.SIZES | {"vocab_size": tiny_models.VOCABULARY}
+    model, config = families.tiny(name, sizes=sizes), families.config_of(name, sizes)
 
     def as_converted(name: str, array: mx.array) -> mx.array:
         return array + 0.01 * mx.random.normal(array.shape) if kept in name else array.astype(mx.bfloat16)
