@@ -82,7 +82,7 @@ class Special:
 
 @dataclass(frozen=True)
 class TokenizerParts:
-    """What a `Tokenizer` is made of, whatever files describe it.
+    """Parts of a `Tokenizer`, as the readers of every kind of file make them.
 
     Attributes:
         plain: knows the control tokens by their secret names: its model contains them, or `Tokenizer` adds them.
