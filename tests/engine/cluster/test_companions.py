@@ -49,7 +49,8 @@ def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: 
         assert environment["MLX_RANK"] == "0"
         assert [len(rank) for rank in json.loads(Path(environment["MLX_HOSTFILE"]).read_text())] == [1, 1, 1]
         assert until(lambda: ranks.failure() is not None)
-        assert ranks.failure() == "Rank 2 (127.0.0.1) of the cluster has ended: The model is not there."
+        failure = ranks.failure() or ""
+        assert failure.startswith("Rank 2 (127.0.0.1)") and failure.endswith("The model is not there.")
         assert running()[0]["followers"] == ranks.pids
         assert os.getpgid(ranks.pids[0]) != os.getpgrp(), "Ctrl-C is not for the ranks"
     finally:

@@ -98,11 +98,8 @@ def test_nothing_is_read_of_a_model_that_is_refused(tmp_path: Path) -> None:
 
 def test_a_refusal_gives_the_figures_and_says_what_to_do() -> None:
     words = MemoryNeed("Large", 43_000_000_000, 200_000_000, 6_700_000_000, True).refusal(21_900_000_000)
-    assert words == (
-        "Large needs about 43.2 GB of memory, but only 21.9 GB are available. Without a GPU that MLX can use, its weights are "
-        "expanded to 32-bit numbers, 6.4 times the 6.7 GB in the file. Choose a smaller model, close other programs, or load it "
-        "anyway."
-    )
+    for fact in ("43.2 GB", "21.9 GB", "6.4 times the 6.7 GB", "load it anyway"):
+        assert fact in words
     assert "expanded" not in MemoryNeed("Large", 8, 0, 8, True).refusal(1)
 
 

