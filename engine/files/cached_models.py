@@ -5,6 +5,7 @@ Files that other revisions of the repository share are kept.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,9 +60,7 @@ def repository_folder(name: str) -> Path:
 
 def cached_revision(path: Path) -> CachedRevision:
     """Returns the revision of a snapshot, or of a file in one. Raises DraftlightError if it is not in the cache."""
-    for revision, _ in _strategies(path):
-        return revision
-    raise DraftlightError(f"{path} is not in the cache of the Hugging Face Hub any more.")
+    return _revision_with_strategy(path)[0]
 
 
 def delete_cached(path: Path) -> None:
@@ -70,29 +69,25 @@ def delete_cached(path: Path) -> None:
     Raises:
         DraftlightError: it is not in the cache, or cannot be deleted.
     """
-    revision = cached_revision(path)
-    for _, strategy in _strategies(path):
-        strategy.execute()  # logs failures instead of raising
+    revision, strategy = _revision_with_strategy(path)
+    strategy.execute()  # logs failures instead of raising
     if revision.place.exists():
         raise DraftlightError(f"{revision.place} cannot be removed. Close the programs that use it and try again.")
 
 
-def _strategies(path: Path) -> list[tuple[CachedRevision, DeleteCacheStrategy]]:
+def _revision_with_strategy(path: Path) -> tuple[CachedRevision, DeleteCacheStrategy]:
+    """Returns a revision, and what deletes it. Raises DraftlightError as `cached_revision`."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
-    path = path.absolute()
-    try:
+    places = (path.absolute(), *path.absolute().parents)
+    with contextlib.suppress(CacheNotFound, OSError, ValueError):
         cache = scan_cache_dir(hub_cache())
-    except (CacheNotFound, OSError, ValueError):
-        return []
-    result = []
-    for repository in cache.repos:
-        for revision in repository.revisions:
-            snapshot = revision.snapshot_path
-            if snapshot.resolve() in (path, *path.parents) or snapshot in (path, *path.parents):
-                strategy = cache.delete_revisions(revision.commit_hash)
-                names = tuple(sorted(file.file_name for file in revision.files))
-                cached = CachedRevision(repository.repo_id, snapshot, revision.commit_hash, names, strategy.expected_freed_size)
-                result.append((cached, strategy))
-    return result
+        for repository in cache.repos:
+            for revision in repository.revisions:
+                snapshot = revision.snapshot_path
+                if snapshot.resolve() in places or snapshot in places:
+                    strategy = cache.delete_revisions(revision.commit_hash)
+                    names, freed = tuple(sorted(file.file_name for file in revision.files)), strategy.expected_freed_size
+                    return CachedRevision(repository.repo_id, snapshot, revision.commit_hash, names, freed), strategy
+    raise DraftlightError(f"{path} is not in the cache of the Hugging Face Hub any more.")
