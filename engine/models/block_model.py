@@ -41,7 +41,7 @@ from engine.models.drafter_model import (
     write_drafter,
 )
 from engine.models.loading import to_float32
-from engine.target.layer_taps import dense, embedding_of, hidden_size_of, output_module_of, output_rows_of, type_of
+from engine.target.layer_taps import dense, output_module_of
 from engine.values.drafter_kinds import BLOCK_FOLDER
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, noun
@@ -307,7 +307,7 @@ class BlockModel(DrafterModel):
         Raises:
             DraftlightError: they cannot be found in the target, or have another width.
         """
-        self.metadata.embedding = self.embed_tokens if "embed_tokens" in self else embedding_of(target)
+        self.take_embedding(target, "block drafter", self.config.hidden_size)
         rows = int(self.metadata.embedding.weight.shape[0])
         if self.config.mask_token_id >= rows:
             raise DraftlightError(
@@ -315,20 +315,11 @@ class BlockModel(DrafterModel):
                 f"{rows:,} {noun(rows, 'token')}, "
                 "so it was made for another target."
             )
-        width = hidden_size_of(self.metadata.embedding)
-        if width != self.config.hidden_size:
-            raise DraftlightError(
-                f"This block drafter has a hidden size of {self.config.hidden_size} and the target one of {width}, so it was "
-                "made for another target."
-            )
         self._require_columns(target)
         if "lm_head" in self:
             self.metadata.rows = self.lm_head
         elif self.target_ids is None:
-            rows, narrow = output_rows_of(target), type_of(output_module_of(target))
-            # For operands of two types MLX uses the wider one and casts the whole matrix in every pass. Normalised outputs fit
-            # either type.
-            self.metadata.rows = lambda hidden: rows(hidden.astype(narrow))
+            self.take_output_rows(target)
         else:
             head = dense(output_module_of(target), self.target_ids)
             head = head.astype(self.norm.weight.dtype)

@@ -15,6 +15,7 @@ import mlx.nn as nn
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import Table, listed, require_scales
 from engine.files.whole_file import Content, write_together
+from engine.target.layer_taps import embedding_of, hidden_size_of, output_module_of, output_rows_of, type_of
 from engine.values.errors import DraftlightError, reason_of
 
 
@@ -57,6 +58,30 @@ class DrafterModel(nn.Module):
     def sha256(self) -> str | None:
         """Digest of the weight files; None if the drafter was not loaded from files."""
         return files_sha256(self.metadata.files) if self.metadata.files else None
+
+    def take_embedding(self, target: Any, what: str, hidden_size: int) -> None:
+        """Takes the target's token embedding, unless the files have one.
+
+        Args:
+            what: the kind of drafter, for messages. hidden_size: that of the drafter.
+
+        Raises:
+            DraftlightError: it cannot be found in the target, or has another width.
+        """
+        embedding = self["embed_tokens"] if "embed_tokens" in self else embedding_of(target)
+        if (width := hidden_size_of(embedding)) != hidden_size:
+            raise DraftlightError(
+                f"This {what} has a hidden size of {hidden_size:,} and the target one of {width:,}, so it was made for another "
+                "target."
+            )
+        self.metadata.embedding = embedding
+
+    def take_output_rows(self, target: Any) -> None:
+        """Takes the target's output rows."""
+        rows, narrow = output_rows_of(target), type_of(output_module_of(target))
+        # For operands of two types MLX uses the wider one and casts the whole matrix in every pass. Normalised outputs fit either
+        # type.
+        self.metadata.rows = lambda hidden: rows(hidden.astype(narrow))
 
 
 @contextmanager

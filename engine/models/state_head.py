@@ -24,7 +24,7 @@ from mlx_lm.models.base import create_attention_mask
 from engine.machine.host import computes_on_host
 from engine.models.drafter_model import DrafterModel, Metadata, require_exactly
 from engine.models.loading import to_float32, to_one_float_type
-from engine.target.layer_taps import embedding_of, final_norm_of, hidden_size_of, output_module_of, output_rows_of, type_of
+from engine.target.layer_taps import final_norm_of, output_module_of
 from engine.target.tree_pass import TreeRows, reading_nodes
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
@@ -165,18 +165,9 @@ class StateHead(DrafterModel, Generic[Reading]):
             DraftlightError: they cannot be found in the target, or have another width.
         """
         self.metadata.final_norm = final_norm_of(target)
-        own = dict(self.items())
-        if (embedding := own.get("embed_tokens")) is None:
-            embedding = embedding_of(target)
-            width = hidden_size_of(embedding)
-            if width != self.config.hidden_size:
-                raise DraftlightError(
-                    f"This {self.what} has a hidden size of {self.config.hidden_size:,} and the target one of {width:,}, so it "
-                    "was made for another target."
-                )
-        self.metadata.embedding = embedding
+        self.take_embedding(target, self.what, self.config.hidden_size)
         tokens = int(output_module_of(target).weight.shape[0])
-        if (head := own.get("lm_head")) is not None:
+        if (head := dict(self.items()).get("lm_head")) is not None:
             columns = int(head.weight.shape[0])
             ids = self.target_ids
             needed = columns if ids is None else cast(int, ids.max().item()) + 1
@@ -187,9 +178,7 @@ class StateHead(DrafterModel, Generic[Reading]):
                 )
             self.metadata.rows = head
         else:
-            rows, narrow = output_rows_of(target), type_of(output_module_of(target))
-            # For operands of two types MLX uses the wider one and casts the whole matrix in every pass.
-            self.metadata.rows = lambda hidden: rows(hidden.astype(narrow))
+            self.take_output_rows(target)
 
     def embedded(self, tokens: mx.array, like: mx.array) -> mx.array:
         """Returns (rows, hidden) embeddings in the type of an array."""
