@@ -7,7 +7,7 @@ implementations for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -577,19 +577,17 @@ def _expert(name: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def quantised(
-    tensors: Mapping[str, np.ndarray], bits: int = 4, group_size: int = 32, plain: Sequence[str] = ()
-) -> dict[str, np.ndarray]:
-    """Returns the tensors with all matrices quantised by MLX, except routers and the modules named in `plain`."""
+def quantised(tensors: Mapping[str, np.ndarray], bits: int) -> dict[str, np.ndarray]:
+    """Returns the tensors with all matrices quantised by MLX in groups of 32, except routers."""
     import mlx.core as mx  # absent where most references are made
 
     made: dict[str, np.ndarray] = {}
     for name, array in tensors.items():
         module = name.removesuffix(".weight")
-        if array.ndim < 2 or name.endswith("mlp.gate.weight") or module in plain or array.shape[-1] % group_size:
+        if array.ndim < 2 or name.endswith("mlp.gate.weight") or array.shape[-1] % 32:
             made[name] = array
             continue
-        parts = mx.quantize(mx.array(array), group_size=group_size, bits=bits)
+        parts = mx.quantize(mx.array(array), group_size=32, bits=bits)
         made |= {f"{module}.{part}": np.array(value) for part, value in zip(("weight", "scales", "biases"), parts, strict=True)}
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import KVCache
 
 from engine.files.mtp_files import head_words, names_of_heads
 from engine.models import mtp_families
@@ -29,7 +29,7 @@ from tests.engine import gguf_files
 from tests.engine.checkpoint_folders import CONVERTED, PUBLISHED, write_description, write_tensors
 from tests.engine.eagle_files import write_target
 from tests.engine.head_rounds import TOLERANCE, differences, loaded
-from tests.engine.mtp_files import FAMILIES, quantised, reference, stacked, write_drafter, write_promise, write_published
+from tests.engine.mtp_files import FAMILIES, reference, stacked, write_drafter, write_promise, write_published
 
 
 @pytest.fixture(scope="module")
@@ -321,22 +321,15 @@ def test_speculators_folders_are_read(targets: Callable[[str], LoadedModel], tmp
     assert is_like_reference(head_of(targets(family), tmp_path), targets(family), family)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-def test_a_quantised_head_computes_what_its_dequantised_weights_do(
-    bits: int, targets: Callable[[str], LoadedModel], tmp_path: Path
-) -> None:
-    """Its parameters follow from the shapes: they differ from the target's, and config.json names none."""
-    packed = quantised(arrays_of("qwen3_5"), bits, plain=("mtp.fc",))
-    dense = {name: array for name, array in packed.items() if not name.endswith((".scales", ".biases"))}
-    for stem in [name.removesuffix("scales") for name in packed if name.endswith(".scales")]:
-        parts = (mx.array(packed[f"{stem}{part}"]) for part in ("weight", "scales", "biases"))
-        dense[f"{stem}weight"] = np.array(mx.dequantize(*parts, group_size=32, bits=bits))
-    features = mx.random.normal((5, 64), key=mx.random.key(1))
-    logits = []
-    for number, arrays in enumerate((packed, dense)):
-        head = head_of(targets("qwen3_5"), beside(tmp_path / str(number), "qwen3_5", arrays))
-        logits.append(np.array(head.logits(head.advance(features, mx.arange(5), [KVCache()]))))
-    assert np.abs(logits[0] - logits[1]).max() < 1e-5
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+def test_a_head_in_four_bits_is_read_by_its_shapes(family: str, targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
+    """As mlx-vlm quantises and computes it, whatever the target's weights are in."""
+    folder = write_drafter(tmp_path, family, tokens=False, bits=4)
+    config = json.loads((folder / "config.json").read_text())
+    for stated in ("quantization", "quantization_config"):
+        del config[stated]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert is_like_reference(head_of(targets(family), folder), targets(family), f"{family}-4bit")
 
 
 # Refusals
