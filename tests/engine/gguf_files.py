@@ -332,10 +332,7 @@ def write_pair(name: str, kind: str, folder: Path, seed: int = 0) -> tuple[Path,
         kept[parameter] = _permuted(called, back, made, config, undo=True)
     for called, array in made.extra(config).items():
         writer.add_tensor(called, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    tiny_models.finish(writer)
     other = folder / "folder"
     other.mkdir()
     (other / "config.json").write_text(json.dumps(config))
@@ -360,10 +357,7 @@ def write_published(path: Path, name: str, config: dict[str, Any], tensors: Mapp
         stays = array.ndim == 1 or "gate_inp" in called
         raw = array if stays else quantize(array, number)
         writer.add_tensor(called, raw, raw_dtype=None if stays else number)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    tiny_models.finish(writer)
     return path
 
 
@@ -434,11 +428,5 @@ def _say(writer: Writer, made: Kind, config: dict[str, Any], tokenizer: Mapping[
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     made.said(writer, config)
     for key, value in (tokenizer or tiny_models.metadata()).items():
-        if not key.startswith("tokenizer."):
-            continue
-        if isinstance(value, str):
-            writer.add_string(key, value)
-        elif isinstance(value, int):
-            writer.add_uint32(key, value)
-        else:
-            writer.add_array(key, value)
+        if key.startswith("tokenizer."):
+            tiny_models.say(writer, key, value)

@@ -144,29 +144,39 @@ def write_gguf(
     writer = gguf.GGUFWriter(path, architecture)
     entries = metadata() | {key.replace("__", "."): value for key, value in changes.items()}
     for key, value in entries.items():
-        match value:
-            case None:
-                continue
-            case bool():
-                writer.add_bool(key, value)
-            case str():
-                writer.add_string(key, value)
-            case int():
-                writer.add_uint32(key, value)
-            case float():
-                writer.add_float32(key, value)
-            case _:
-                writer.add_array(key, value)
+        say(writer, key, value)
     for name, array in (weights() if made is None else made).items():
         number = gguf.GGMLQuantizationType["F32" if array.ndim == 1 else kind]
         writer.add_tensor(_gguf_name(name), quantize(_interleaved(name, array), number), raw_dtype=number)
     for name, array in (extra or {}).items():
         writer.add_tensor(name, array)
+    finish(writer)
+    return path
+
+
+def say(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+    """Adds an entry of metadata, of the type that its value has; None adds nothing."""
+    match value:
+        case None:
+            return
+        case bool():
+            writer.add_bool(key, value)
+        case str():
+            writer.add_string(key, value)
+        case int():
+            writer.add_uint32(key, value)
+        case float():
+            writer.add_float32(key, value)
+        case _:
+            writer.add_array(key, value)
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
+    """Writes everything that was added."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
 
 
 def config() -> dict[str, Any]:

@@ -249,10 +249,7 @@ def test_a_part_without_metadata_and_a_file_for_big_endian_machines_are_called_t
         writer.add_uint16("split.no", 2)
         writer.add_uint16("split.count", 3)
         writer.add_tensor("blk.1.attn_q.weight", np.zeros((64, 64), np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        tiny_models.finish(writer)
         with pytest.raises(DraftlightError, match=message):
             load(path.as_posix())
 
