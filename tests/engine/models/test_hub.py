@@ -65,11 +65,15 @@ def test_model_of_unknown_need_is_downloaded(served: Hub) -> None:
     assert hub.need_before_download("org/model", True) is None
 
 
-def test_a_model_that_is_here_is_not_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_in_the_cache_of_the_hubs_client_is_loaded_without_asking_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     tiny_models.write_folder(tmp_path / "models--org--model" / "snapshots" / "abc")
     asked: list[MemoryNeed] = []
-    load("org/model", make_room=asked.append)
+    steps: list[str] = []
+    assert load("org/model", lambda step, *_: steps.append(step), make_room=asked.append).name == "org/model"
+    assert steps == ["loading the model"]
     assert [need.is_ahead for need in asked] == [False]
 
 

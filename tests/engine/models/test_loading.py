@@ -321,14 +321,6 @@ def test_a_file_that_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
         load((tmp_path / "weights.bin").as_posix())
 
 
-def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    tiny_models.write_folder(tmp_path / "models--organisation--model" / "snapshots" / "abc")
-    steps: list[str] = []
-    assert load("organisation/model", lambda step, *_: steps.append(step)).name == "organisation/model"
-    assert steps == ["loading the model"]
-
-
 def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(
