@@ -52,20 +52,21 @@ def _is_free(address: str) -> bool:
 
 def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     """Returns a model's memory need, its configuration, and its fingerprint. Downloads nothing and reads no weights."""
+    path = builtin.builtin_path() if target == "builtin" else Path(target).expanduser()
+    if not path.is_dir():
+        path = ollama.weights_of(path)
+        if not path.is_file() or not is_gguf(path):
+            raise DraftlightError(f"There is no model at {path}.")
     require_device()
     from engine.cluster.sharding import fingerprint_of
     from engine.machine.host import computes_on_host
     from engine.models import gguf_model
 
-    path = builtin.builtin_path() if target == "builtin" else Path(target).expanduser()
     if path.is_dir():
         weights = weights_of(path)
         config = read_json(path / CONFIG)
         need = need_of_folder(path.name, weights.values(), config, computes_on_host())
         return need, config, fingerprint_of(path, tuple(weights)).hex()
-    path = ollama.weights_of(path)
-    if not path.is_file() or not is_gguf(path):
-        raise DraftlightError(f"There is no model at {path}.")
     header = read_header(path)
     config = gguf_model.read_config(path, header)
     return need_of_gguf(path.name, header, config, computes_on_host()), config, fingerprint_of(path, (path,)).hex()
