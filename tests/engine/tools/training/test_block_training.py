@@ -24,13 +24,14 @@ from engine.tools.training.features import Example
 from engine.tools.training.first_weights import block_config_for, config_for, fresh_block, fresh_head
 from engine.tools.training.reading import TargetReader
 from tests.engine.block_files import random_block
-from tests.engine.drafting import start
+from tests.engine.drafting import logits_shown
 from tests.engine.small_models import VOCAB, emitted_ids, tiny_llama
 
 TAPS = (0, 1)
 PLAN = Plan(
     steps_back=4, steps=40, minutes=None, learning_rate=3e-3, variation=0.5, copied=1.0, batch_tokens=256, seed=0, anchors=8
 )
+SLOTS = 4
 TEXT = [int(token) for token in np.random.default_rng(2).integers(0, VOCAB, 20)]
 
 
@@ -63,12 +64,11 @@ def test_a_block_of_training_is_that_of_run_time(target: nn.Module, layers: str)
     anchors = [3, 9, 10, 17]
     whole = features_of(target, TEXT)
     block.bind(target)
-    trained = unrolled(block, whole, TEXT, anchors, 4)
+    trained = unrolled(block, whole, TEXT, anchors, SLOTS)
     drafter = BlockDrafter(block, target, copies=False)
-    for anchor, expected in zip(anchors, trained, strict=True):
-        assert start(drafter, TEXT[: anchor + 1], target=target, read=anchor)
-        drafter._slots = 4
-        np.testing.assert_allclose(np.array(drafter._fill()[0]), expected, atol=2e-4)
+    for anchor, hidden in zip(anchors, trained, strict=True):
+        shown = logits_shown(drafter, TEXT[: anchor + 1], [1] * SLOTS, target)
+        np.testing.assert_allclose(shown, np.array(block.logits(mx.array(hidden))), atol=2e-3)
 
 
 def test_nothing_at_or_after_the_anchor_nor_another_block_is_seen(target: nn.Module) -> None:
@@ -113,12 +113,8 @@ def test_a_paired_block_begins_with_the_first_step_of_the_head_it_comes_from(tar
     config = block_config_for(loaded(target), TAPS, layers=2, size=3, causal=True, mask=0, paired=True)
     block = BlockDrafter(fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), 1, head), target, copies=False)
     first = FeatureHead(head, target, copies=False)
-    for drafter in (block, first):
-        assert start(drafter, TEXT, target=target, read=len(TEXT) - 1)
-    block._slots = 3
-    hidden, logits = block._fill()
-    logits, _, _ = block._block.slot_logits(0, logits[0], hidden[0], mx.array(TEXT[-1:]), None)
-    np.testing.assert_allclose(np.array(logits), np.array(first._first_step()[1]), atol=1e-4)
+    ours, heads = (logits_shown(drafter, TEXT, [1], target)[0] for drafter in (block, first))
+    np.testing.assert_allclose(ours, heads, atol=1e-4)
 
 
 def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(target: nn.Module, examples: list[Example]) -> None:

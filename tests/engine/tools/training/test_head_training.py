@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters import DraftPlan, FeatureHead, Sampler
-from engine.drafters.draft import Draft, DraftTree
+from engine.drafters import FeatureHead
 from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.target.layer_taps import embedding_of, tap
 from engine.tools.training import features, texts
@@ -21,9 +20,8 @@ from engine.tools.training.drafter_training import POSITIONS, SHARPENING_FACTORS
 from engine.tools.training.features import Example
 from engine.tools.training.lessons import common_opening, copied_right, split
 from engine.tools.training.reading import TargetReader
-from engine.types import DrafterStatistics
 from engine.values.errors import DraftlightError
-from tests.engine.drafting import start
+from tests.engine.drafting import logits_shown
 from tests.engine.small_models import VOCAB, tiny_llama
 
 TAPS = (0, 1)
@@ -124,23 +122,6 @@ def test_the_gradient_scales_with_what_comes_after_the_loss() -> None:
 # The chains
 
 
-class _Scripted(Sampler):
-    """Samples tokens that were decided beforehand, and keeps the logits it was shown."""
-
-    def __init__(self, tokens: list[int], plan: DraftPlan) -> None:
-        self._policy, self._plan = None, plan
-        self._tokens, self._placed = [], {}
-        self.left = list(tokens)
-        self.shown: list[np.ndarray] = []
-
-    def sample(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
-        self.shown.append(np.array(logits))
-        return mx.array([self.left.pop(0)])
-
-    def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
-        return Draft(DraftTree.plain(0, VOCAB))
-
-
 @pytest.mark.parametrize("position", [1, 5, 8])
 def test_training_sees_the_logits_that_the_drafter_will_show(target: nn.Module, position: int) -> None:
     """From every position of a text, for every step of the chain, with the same features and tokens."""
@@ -154,15 +135,10 @@ def test_training_sees_the_logits_that_the_drafter_will_show(target: nn.Module, 
     rows = len(tokens) - 1 - (steps - 1)
     trained = [head.logits(feature)[0] for feature in unroll(head, head.fuse(read[:, :rows]), embedded, steps)]
 
-    drafter = FeatureHead(head, target)
-    known = tokens[: position + 2]  # the chain from position t knows the token at t + 1
-    assert start(drafter, known, target=target, read=len(known) - 1)
-    plan = DraftPlan("head", steps)
-    sampler = _Scripted(tokens[position + 2 : position + 2 + steps], plan)
-    drafter.propose(plan, sampler)
-    assert len(sampler.shown) == steps
+    known = position + 2  # the chain from position t knows the token at t + 1
+    shown = logits_shown(FeatureHead(head, target), tokens[:known], tokens[known : known + steps], target)
     for step in range(steps):
-        np.testing.assert_allclose(sampler.shown[step], np.array(trained[step][position]), atol=2e-4)
+        np.testing.assert_allclose(shown[step], np.array(trained[step][position]), atol=2e-4)
 
 
 def test_a_chain_that_forgets_its_own_steps_is_noticed(target: nn.Module) -> None:
