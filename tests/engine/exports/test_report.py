@@ -385,10 +385,12 @@ def test_a_report_is_made_without_qt(tmp_path: Path) -> None:
 
 
 def test_a_change_of_rule_divides_the_answer_and_its_figures(switched: Trace) -> None:
-    page = Page(to_html([switched]))
+    html = to_html([switched])
+    page = Page(html)
     dividers = [attributes["data-words"] for _, attributes in page.tags if attributes.get("class") == "switch"]
     assert dividers == ["Rejection from here; the text now depends on the drafter"]
     assert page.answer == STORY, "the divider is no part of the text"
+    assert Page(html.partition("<i class=switch")[0]).answer == "".join(round_.text for round_ in switched.rounds[:10])
     for part in (switched.rounds[:10], switched.rounds[10:]):
         summary = summarise(part)
         assert summary.alpha is not None and summary.alpha_low is not None and summary.predicted_tau is not None
@@ -421,4 +423,5 @@ def test_code_in_a_report_is_marked_as_code_and_keeps_every_blank(tmp_path: Path
     fixed = "".join(re.findall(r"<code>(.*?)</code>", shown, flags=re.DOTALL))
     assert fixed == "```python\ndef f(words):\n    for word in words:\n        yield word\n```"
     assert re.search(r'class="accepted"[^>]*><code>', shown), "the colours of tokens stay"
+    assert "data-word" in shown and "data-word><code>" not in shown, "no blank of code may collapse"
     assert "code" in page.split("<style>")[1] and "monospace" in page

@@ -141,7 +141,8 @@ def test_cells_too_low_to_distinguish_become_one_bar() -> None:
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_bars_never_leave_their_axis(name: str, shown: int | None) -> None:
     """Whatever is drawn of a round ends at the top of its axis, in every chart of bars and at every zoom."""
-    for panel in described(name, LONG, shown).panels:
+    rounds = [*LONG, make_round(len(LONG), ["a"], "b", ["c"] * 54, started=60.0 * len(LONG))]
+    for panel in described(name, rounds, shown).panels:
         for mark in panel.marks:
             if isinstance(mark, Bars):
                 for cells in {False, mark.cells}:

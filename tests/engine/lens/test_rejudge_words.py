@@ -34,6 +34,7 @@ def judged(rule: str, gamma: int | None = None, **counts: int) -> Rejudge:
         ({"rejects": 1}, "otherwise at 1 of 9 judged positions. It would have rejected 1 accepted token."),
         ({"accepts": 1, "rejects": 2}, "It would have accepted 1 rejected token and rejected 2 accepted tokens."),
         ({"others": 1}, "It would have proposed another token at 1 (rejecting it)."),
+        ({"others": 1, "others_kept": 1}, "at 1 (accepting it)."),
         (
             {"others": 3, "others_kept": 2, "accepts": 2},
             "proposed another token at 3 (accepting 2 of them) and accepted 2 rejected tokens.",

@@ -117,6 +117,14 @@ def test_a_count_without_probability_is_impossible() -> None:
     assert goodness_of_fit.rates(np.array([8]), np.array([9]), np.array([1.0])).p_value == 0
 
 
+def test_rates_are_tested_by_the_squares_of_their_standard_scores() -> None:
+    """The first kind is large enough to count by itself, the other two are pooled."""
+    successes, trials, chances = np.array([60, 3, 2]), np.array([100, 30, 60]), np.array([0.5, 0.2, 0.1])
+    found = goodness_of_fit.rates(successes, trials, chances)
+    pooled = (3 + 2 - 30 * 0.2 - 60 * 0.1) ** 2 / (30 * 0.2 * 0.8 + 60 * 0.1 * 0.9)
+    assert (found.statistic, found.freedom) == (pytest.approx((60 - 50) ** 2 / 25 + pooled), 2)
+
+
 def test_deviations_of_the_stated_size_are_noticed_as_often_as_stated() -> None:
     """The deviation that is hardest to notice: spread like the law. 1,000 tables, 99 % of them, give or take 4 deviations."""
     generator, law, samples, level = np.random.default_rng(0), np.full(10, 0.1), 4000, 1e-4

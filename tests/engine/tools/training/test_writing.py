@@ -86,6 +86,9 @@ def test_the_target_writes_until_there_is_enough(target: LoadedModel, tmp_path: 
         assert len(record.tokens) <= LONGEST and record.temperature in (0.0, pytest.approx(0.8))
         assert not set(answer[:-1]) & target.eos_ids
         assert record.group == texts.group_of(record.tokens[: record.prompt_length])
+        if record.temperature > 0:
+            assert len(set(answer)) > len(answer) / 2, "the logits are nearly flat, and each step has a number of its own"
+    assert {record.temperature > 0 for record in records} == {False, True}
     assert not (tmp_path / "current.json").exists()
 
 
