@@ -170,19 +170,18 @@ def test_a_head_learns_a_predictable_text(target: nn.Module, examples: list[Exam
 
 
 def test_an_interruption_changes_nothing(target: nn.Module, examples: list[Example], tmp_path: Path) -> None:
-    whole = a_training(target, examples)
+    plan = replace(PLAN, steps=9)
+    whole, first, second = (a_training(target, examples, plan) for _ in range(3))
     list(whole.run())
-    first = a_training(target, examples)
     for _ in first.run():
-        if first.progress.step == 11:
+        if first.progress.step == 4:
             break
     first.note(first.measure())
     first.save(tmp_path / "checkpoint.safetensors")
-    second = a_training(target, examples)
     second.resume(tmp_path / "checkpoint.safetensors")
     assert second.progress == first.progress
     list(second.run())
-    assert second.progress.step == PLAN.steps
+    assert second.progress.step == plan.steps
     for name, array in weights(whole.head).items():
         np.testing.assert_array_equal(array, weights(second.head)[name], err_msg=name)
 

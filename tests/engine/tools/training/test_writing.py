@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -42,6 +43,14 @@ def silent(what: str, tokens: int) -> None:
 def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None] = silent) -> SelfplayWriter:
     folder.mkdir(exist_ok=True)
     return SelfplayWriter(target, reader_for(target, (0, 1)), folder, LONGEST, (0.0, 0.8), 3, tick)
+
+
+@pytest.fixture(scope="module")
+def whole(target: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> list[texts.TextRecord]:
+    """What is written in one go."""
+    folder = tmp_path_factory.mktemp("whole")
+    a_writer(target, folder).write(300)
+    return written(folder)
 
 
 def written(folder: Path) -> list[texts.TextRecord]:
@@ -92,11 +101,8 @@ def test_the_target_writes_until_there_is_enough(target: LoadedModel, tmp_path: 
     assert not (tmp_path / "current.json").exists()
 
 
-def test_greedy_answers_are_the_targets_own(target: LoadedModel, tmp_path: Path) -> None:
-    a_writer(target, tmp_path).write(200)
-    greedy = next(record for record in written(tmp_path) if record.temperature == 0)
-    import mlx.core as mx
-
+def test_greedy_answers_are_the_targets_own(target: LoadedModel, whole: list[texts.TextRecord]) -> None:
+    greedy = next(record for record in whole if record.temperature == 0)
     logits = np.array(target.model(mx.array(greedy.tokens[None, :-1].astype(np.int32)))[0])
     chosen = greedy.tokens[greedy.prompt_length :]
     best = np.sort(logits[greedy.prompt_length - 1 :], axis=-1)
@@ -104,11 +110,9 @@ def test_greedy_answers_are_the_targets_own(target: LoadedModel, tmp_path: Path)
     assert margins.max() < 1e-3
 
 
-def test_the_same_seed_writes_the_same_text(target: LoadedModel, tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        a_writer(target, tmp_path / name).write(300)
-    one, other = written(tmp_path / "one"), written(tmp_path / "other")
-    assert [record.tokens.tolist() for record in one] == [record.tokens.tolist() for record in other]
+def test_the_same_seed_writes_the_same_text(target: LoadedModel, whole: list[texts.TextRecord], tmp_path: Path) -> None:
+    a_writer(target, tmp_path).write(300)
+    assert [record.tokens.tolist() for record in written(tmp_path)] == [record.tokens.tolist() for record in whole]
 
 
 class Killed(BaseException):
@@ -117,11 +121,10 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("noting", [True, False])
 def test_an_interruption_leaves_whole_files_and_the_rest_goes_on(
-    target: LoadedModel, tmp_path: Path, noting: bool, monkeypatch: pytest.MonkeyPatch
+    target: LoadedModel, whole: list[texts.TextRecord], tmp_path: Path, noting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed in the middle of a batch, again and again: noted or not, the text is the one of a run in one go."""
     monkeypatch.setattr(writing, "SAVE_INTERVAL", 0.0 if noting else 1e9)
-    a_writer(target, tmp_path / "whole").write(300)
     for after in (10, 75, 100):
         steps = 0
 
@@ -135,7 +138,7 @@ def test_an_interruption_leaves_whole_files_and_the_rest_goes_on(
             a_writer(target, tmp_path / "cut", kill).write(300)
         assert (tmp_path / "cut" / "current.json").exists() is noting
     total = a_writer(target, tmp_path / "cut").write(300)
-    whole, cut = written(tmp_path / "whole"), written(tmp_path / "cut")
+    cut = written(tmp_path / "cut")
     assert total == sum(len(record.tokens) - record.prompt_length for record in cut)
     same = sum(one.tokens.tolist() == other.tokens.tolist() for one, other in zip(whole, cut, strict=True))
     assert same >= 0.9 * len(whole)  # a batch read again may differ in the last bit, and take another token at a near-tie
