@@ -8,6 +8,7 @@ from engine.lens.dividers import dividers
 from engine.rounds.metrics import stretches
 from engine.types import Round, Rule
 from tests.app.fakes import STORY, story_rounds
+from tests.engine.lens.test_tally import Part, answer
 
 
 def under(rule: Rule = "gumbel", first: int = 0, drafter: str = "head") -> list[Round]:
@@ -44,3 +45,25 @@ def test_nothing_is_said_where_nothing_is_known_or_no_drafter_heeds_it() -> None
     rounds = len(under())
     assert [divider.first for divider in dividers(stretches(under()), 4, [(rounds, 2)])] == [rounds], "it is about to come"
     assert dividers(stretches(under()), 4, [(rounds + 1, 2)]) == dividers(stretches(under()), 4, [(10**400, 2)]) == []
+
+
+def test_a_label_names_what_changed_and_says_once_that_the_text_depends_on_the_drafter() -> None:
+    parts: list[Part] = [
+        ("gumbel", "head", ["a"]),
+        ("match", "head", ["a"]),
+        ("rejection", "head", ["a"]),
+        ("rejection", "ngram", ["a"]),
+        ("block", "builtin-draft", ["a"]),
+        ("gumbel", "builtin-draft", ["a"]),
+        ("gumbel", "none", [""]),
+    ]
+    found = stretches(answer(*parts))
+    assert [divider.label for divider in dividers(found, 4, [])] == [
+        "Match from here",
+        "Rejection from here; the text now depends on the drafter",
+        "N-gram from here",
+        "Block, Small draft model from here",
+        "Gumbel from here",
+        "No drafter from here",
+    ]
+    assert dividers(found, 4, [], greedy=True)[1].label == "Rejection from here"
