@@ -112,7 +112,7 @@ def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
     for index, x in enumerate(mark.x.tolist()):
         one = slice(index, index + 1)
         bar = Bars(mark.x[one], mark.values[one], mark.parts, mark.half_width, max_height=mark.max_height)
-        title = mark.titles[index] if mark.titles else spec.readout(_first_round(x, spec.span))
+        title = mark.titles[index] if mark.titles else spec.readout(-1 if spec.span is None else spec.span.column(x) or 0)
         drawing.begin_group(title[:1].upper() + title[1:])
         for part, boxes in zip(mark.parts, bar.boxes(width, cells, 2 / up if cells else 0.0), strict=True):
             for left, low, wide, height in boxes:
@@ -129,10 +129,6 @@ def _numbers(drawing: Drawing, frame: Frame, panel: Panel) -> None:
         for x, words in zip(mark.x.tolist(), mark.numbers, strict=False):
             top = max(highest(other.values[other.x == x].sum(axis=1)) for other in bars)
             drawing.text(frame.across(x), frame.up(top) - 4, words, anchor="middle")
-
-
-def _first_round(x: float, span: RoundSpan | None) -> int:
-    return -1 if span is None else span.column(x) or 0
 
 
 def _box(drawing: Drawing, x: float, y: float, width: float, height: float, fill: Fill, colour: str) -> None:

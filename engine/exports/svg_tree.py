@@ -31,12 +31,8 @@ def tree_drawing(round_: Round, palette: Palette) -> Drawing:
         if chip.parent is not None:
             parent = chips[chip.parent]
             start, end = lefts[parent.column] + widths[parent.column], lefts[chip.column]
-            corners = [
-                (start, _middle(parent)),
-                (end - GAP / 2, _middle(parent)),
-                (end - GAP / 2, _middle(chip)),
-                (end, _middle(chip)),
-            ]
+            turn, above, below = end - GAP / 2, _middle(parent), _middle(chip)
+            corners = [(start, above), (turn, above), (turn, below), (end, below)]
             drawing.curve(corners, palette.unjudged if chip.row else palette.accepted, 1 if chip.row else 2)
     for slot, (chip, text) in enumerate(zip(chips, texts, strict=True)):
         drawing.begin_group(_description(round_, slot, chip))

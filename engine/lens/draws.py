@@ -74,15 +74,10 @@ def draws_at(round_: Round, spot: Spot, seed: int | None, greedy: bool) -> Draws
     """Returns the draws at the position of a token, or why they cannot be shown; "" if the token was not decided by them."""
     place = place_of(round_, spot)
     judged = judged_at(round_, spot)
-    proposed = judged is not None
-    if greedy or (proposed and round_.rule not in INVARIANT_RULES) or (not spot.own and judged is None):
-        return ""
-    if place >= len(round_.emitted):
+    if greedy or place >= len(round_.emitted) or (round_.rule not in INVARIANT_RULES if judged is not None else not spot.own):
         return ""
     emitted = round_.emitted[place]
-    if judged is not None and judged.target_argmax not in (None, emitted.id):
-        return ""
-    if emitted.p is None:
+    if emitted.p is None or (judged is not None and judged.target_argmax not in (None, emitted.id)):
         return ""
     if seed is None:
         return "The seed of this answer is not recorded, so the noise behind the draw cannot be shown."
@@ -119,14 +114,14 @@ def draws_at(round_: Round, spot: Spot, seed: int | None, greedy: bool) -> Draws
     by_draft = sorted((each for each in found if each.draft is not None), key=lambda each: -_total(each.draft))
     best = _total(by_target[0].target)
     tied = len(by_target) > 1 and best - _total(by_target[1].target) < TIE
-    if by_target[0].id != emitted.id and best - _total(_of(found, emitted.id).target) > TIE:
+    drawn = next(each for each in found if each.id == emitted.id)
+    if drawn is not by_target[0] and best - _total(drawn.target) > TIE:
         return "The recorded figures do not reproduce this draw, so it is not shown."
     drafted = None if first_choice is None or not draft else first_choice.id
     chosen = {emitted.id, drafted} | {each.id for each in (*by_target[:SHOWN], *by_draft[:SHOWN])}
-    order = sorted(
-        (each for each in by_target if each.id in chosen), key=lambda each: (each.id != emitted.id, each.id != drafted)
-    )
-    return Draws(tuple(order), drafted, emitted.id, round_.rule == "gumbel" or not draft, tied)
+    shown = [each for each in by_target if each.id in chosen]
+    shown.sort(key=lambda each: (each.id != emitted.id, each.id != drafted))
+    return Draws(tuple(shown), drafted, emitted.id, round_.rule == "gumbel" or not draft, tied)
 
 
 def _known(top: Iterable[Candidate], *more: tuple[int, float]) -> dict[int, float]:
@@ -136,10 +131,6 @@ def _known(top: Iterable[Candidate], *more: tuple[int, float]) -> dict[int, floa
 def _total(score: Score | None) -> float:
     """Returns the score, or minus infinity where there is none."""
     return -math.inf if score is None or score.total is None else score.total
-
-
-def _of(contenders: Iterable[Contender], token: int) -> Contender:
-    return next(each for each in contenders if each.id == token)
 
 
 def _names(round_: Round, place: int, tops: Iterable[Candidate]) -> dict[int, str]:

@@ -72,10 +72,7 @@ def split_thought(text: str) -> Thought | None:
     if start.startswith(CHANNEL) or _FINAL.search(start):
         return _channels(start)
     marks = next((pair for pair in MARKS if start.startswith(pair[0])), None)
-    marks = marks or next(
-        (pair for pair in MARKS if pair[1] in start and pair[0] not in start.partition(pair[1])[0]),
-        None,
-    )
+    marks = marks or next((pair for pair in MARKS if pair[1] in start and pair[0] not in start.partition(pair[1])[0]), None)
     if marks is None:
         return None
     thought, _, answer = start.removeprefix(marks[0]).partition(marks[1])
@@ -85,9 +82,9 @@ def split_thought(text: str) -> Thought | None:
 def _channels(text: str) -> Thought:
     """Returns analysis and final channel of a text. Commentary is for tools or an interim remark, and belongs to neither."""
     opened, *rest = _MESSAGE.split(text)  # channels and messages alternate; the first message is one that the prompt has opened
-    messages = [("analysis", opened)] * (opened != "" and not opened.startswith(CHANNEL)) + list(
-        zip(rest[::2], rest[1::2], strict=True)
-    )
+    messages = list(zip(rest[::2], rest[1::2], strict=True))
+    if opened and not opened.startswith(CHANNEL):
+        messages.insert(0, ("analysis", opened))
     parts = [(channel, _END.split(message, maxsplit=1)[0]) for channel, message in messages]
     analysis, final = ([message for channel, message in parts if channel == name] for name in ("analysis", "final"))
     return Thought("\n".join(analysis), "".join(final), (CHANNEL, CHANNEL))

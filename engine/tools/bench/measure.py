@@ -236,5 +236,5 @@ def _beside(
         return tokens, sum(answer.seconds for answer in before)
     first, here, last = (sum(answer.middle for answer in answers) / len(answers) for answers in (before, own, after))
     weight = (here - first) / (last - first) if first < here < last else 0.5
-    seconds = (sum(answer.seconds for answer in answers) for answers in (before, after))
-    return tokens, 2 * ((1 - weight) * next(seconds) + weight * next(seconds))
+    earlier, later = (sum(answer.seconds for answer in answers) for answers in (before, after))
+    return tokens, 2 * ((1 - weight) * earlier + weight * later)

@@ -28,6 +28,8 @@ ROWS = 1536
 """Padded tokens per forward pass, unless one text is longer."""
 PART = 4096
 """Tokens whose features are stored together: the most that an interruption can lose."""
+_NAMES = ("features", "ids", "logs")
+"""The arrays of a part: fields of `Read`, and names of files."""
 
 Tick = Callable[[int], None]
 
@@ -108,9 +110,9 @@ def _write(read: Sequence[Read], folder: Path, vocabulary: int) -> None:
     partial = folder.with_name(f"partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    np.save(partial / "features.npy", np.concatenate([one.features for one in read]))
-    np.save(partial / "ids.npy", np.concatenate([one.ids for one in read]).astype(_id_type(vocabulary)))
-    np.save(partial / "logs.npy", np.concatenate([one.logs for one in read]))
+    for name in _NAMES:
+        array = np.concatenate([getattr(one, name) for one in read])
+        np.save(partial / f"{name}.npy", array.astype(_id_type(vocabulary)) if name == "ids" else array)
     os.rename(partial, folder)
 
 
@@ -129,7 +131,7 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
             for record in records:
                 examples_.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
                 first += len(record.tokens)
-            if any(len(_map(folder, name)) != first for name in ("features", "ids", "logs")):
+            if any(len(_map(folder, name)) != first for name in _NAMES):
                 raise DraftlightError(
                     f"{folder} contains the features of a different text than {file}. Remove it and run the command again."
                 )
@@ -149,4 +151,4 @@ def _map(folder: Path, name: str) -> np.ndarray:
 def load(example: Example) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns features (length, taps x hidden), label ids and log-probabilities (length, LABELS) of a record, memory-mapped."""
     rows = slice(example.first, example.first + len(example))
-    return tuple(_map(example.folder, name)[rows] for name in ("features", "ids", "logs"))  # type: ignore[return-value]
+    return tuple(_map(example.folder, name)[rows] for name in _NAMES)  # type: ignore[return-value]
