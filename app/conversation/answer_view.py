@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
@@ -62,6 +62,10 @@ class AnswerView(PaintedView):
     def answer_block(self, turn: int) -> AnswerBlock | None:
         """Returns the block of a turn's answer, by the turn's index in the session; None if there is none."""
         raise NotImplementedError
+
+    def corner_of(self, block: AnswerBlock) -> QPointF:
+        """Returns the top left corner of the text of a block in the viewport."""
+        return QPointF(self.column.left(), block.top - self.verticalScrollBar().value()) + block.origin
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
         """Returns the answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""

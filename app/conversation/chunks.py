@@ -340,7 +340,7 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
             is_blank = not has_letters and run.blanks > 0
             if is_blank and (mixed or not with_blanks):
                 continue
-            left, right = _span(line, begin, max(begin, stop))
+            left, right = span_of(line, begin, max(begin, stop))
             if left > letters - 0.5:  # Qt gives trailing blanks only the rest of the line, which may be 0 wide
                 left = max(left, last)
                 last = right = min(max(right, left + HANGING), margin)
@@ -368,7 +368,8 @@ def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
     return joined
 
 
-def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
+def span_of(line: QTextLine, start: int, end: int) -> tuple[float, float]:
+    """Returns the left and the right end of a range of a line, in pixels from the left of the chunk."""
     first, last = x_of(line, start), x_of(line, end)
     return (first, last) if first <= last else (last, first)
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
-from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units, x_of
+from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units, span_of
 from app.conversation.letter_formats import Style, unbroken
 from app.conversation.line_formats import LineFormat, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
@@ -442,6 +442,6 @@ def rects_of(chunk: Chunk, start: int, end: int) -> list[QRectF]:
     for line in lines_of(chunk):
         first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
         if first < last:
-            left, right = x_of(line, first), x_of(line, last)
-            found.append(QRectF(min(left, right), line.y(), abs(right - left), line.height()))
+            left, right = span_of(line, first, last)
+            found.append(QRectF(left, line.y(), right - left, line.height()))
     return found

@@ -33,6 +33,7 @@ from app.conversation.chunks import (
     lines_of,
     prefix,
     slice_units,
+    span_of,
     split_units,
     x_of,
 )
@@ -320,11 +321,10 @@ class Flow:
         """Returns the area of the letters between two offsets, on their first line."""
         chunk = self.chunks[self.chunk_of(first)]
         inside = min(first - chunk.start, units(chunk.text))
-        line = next((line for line in reversed(lines_of(chunk)) if line.textStart() <= inside), None)
-        if line is None:
+        if chunk.layout is None or not (line := chunk.layout.lineForTextPosition(inside)).isValid():
             return chunk.outside(QRectF(0, 0, 0, chunk.height))
-        edges = x_of(line, inside), x_of(line, min(last - chunk.start, line.textStart() + line.textLength()))
-        return chunk.outside(QRectF(min(edges), line.y(), abs(edges[1] - edges[0]), line.height()))
+        left, right = span_of(line, inside, min(last - chunk.start, line.textStart() + line.textLength()))
+        return chunk.outside(QRectF(left, line.y(), right - left, line.height()))
 
     def _extent(self, chunk: Chunk, inset: float) -> float:
         """Returns the right end of a chunk's widest line, including trailing blanks and a margin."""
@@ -381,20 +381,19 @@ class Flow:
         first = bisect_left(self._above, chunk.start, key=lambda each: each[0])
         is_last = chunk is self.chunks[-1]
         end = chunk.start + chunk.length + is_last
-        found, lines = list[GhostAbove](), lines_of(chunk)
-        if first == len(self._above) or self._above[first][0] >= end or not lines:
+        found, layout = list[GhostAbove](), chunk.layout
+        if first == len(self._above) or self._above[first][0] >= end or layout is None:
             return found
         font = self.ghost_font(chunk)
         metrics = QFontMetricsF(font)
         by_line: dict[int, list[tuple[float, Piece]]] = {}
         for offset, piece in self._above[first : bisect_left(self._above, end, key=lambda each: each[0])]:
-            rest = split_units(chunk.text, offset - chunk.start)[1]
-            blanks = len(rest) - len(rest.lstrip(" "))
-            at = offset - chunk.start + (blanks if blanks < len(rest) else 0)
-            number = next((place for place in reversed(range(len(lines))) if lines[place].textStart() <= at), 0)
-            by_line.setdefault(number, []).append((x_of(lines[number], at), piece))
+            at = _behind_blanks(chunk.text, offset - chunk.start)
+            line = layout.lineForTextPosition(at)
+            by_line.setdefault(line.lineNumber(), []).append((x_of(line, at), piece))
         for number, placed in sorted(by_line.items()):
-            line, taken = lines[number], lines[number].x()
+            line = layout.lineAt(number)
+            taken = line.x()
             edge = max(self.width, line.x() + line.naturalTextWidth()) if chunk.extent else self.width
             for place, (left, piece) in enumerate(placed):
                 limit = max(left, placed[place + 1][0] - GHOST_GAP) if place + 1 < len(placed) else edge
@@ -437,9 +436,7 @@ class Flow:
         found = []
         for at, divider in self._dividers.items():
             if chunk.start <= at < chunk.start + max(chunk.length, 1):
-                before, rest = split_units(chunk.text, at - chunk.start)
-                blanks = len(rest) - len(rest.lstrip(" "))
-                found.append((units(before) + (blanks if blanks < len(rest) else 0), divider))
+                found.append((_behind_blanks(chunk.text, at - chunk.start), divider))
         return found
 
     def boxes(self, chunk: Chunk) -> list[Box]:
@@ -522,6 +519,13 @@ class Flow:
             if chunk.newline is not None and first <= chunk.start + chunk.length - 1 < last:
                 parts.append("\n")
         return "".join(parts)
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    """Returns the offset behind the blanks at an offset of a text; the offset itself if nothing else follows."""
+    rest = split_units(text, at)[1]
+    blanks = len(rest) - len(rest.lstrip(" "))
+    return at + (blanks if blanks < len(rest) else 0)
 
 
 def _lines_in(chunk: Chunk) -> int:

@@ -73,7 +73,7 @@ class TokenPointer(QObject):
     def _fragments(self, place: Place | None) -> list[Box]:
         if place is None or (block := self.view.answer_block(place.turn)) is None:
             return []
-        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
+        shift = self.view.corner_of(block)
         found = [in_window(block.flow, box) for box in self._in_flow(place, block)]
         return [box._replace(rect=box.rect.translated(shift)) for box in found]
 
@@ -131,10 +131,9 @@ class TokenPointer(QObject):
         at = ghost.rect if ghost is not None else boxes[0].rect if boxes else None
         if at is None:
             return None
-        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
         font = block.flow.ghost_font(block.flow.chunks[block.flow.chunk_at(at.center().y())])
         bottom = at.bottom() if ghost is not None else at.top()
-        return DraftStrip.placed(tokens, font, QPointF(at.left(), bottom) + shift, self.view.column)
+        return DraftStrip.placed(tokens, font, QPointF(at.left(), bottom) + self.view.corner_of(block), self.view.column)
 
     # Mouse
 

@@ -507,17 +507,13 @@ class Transcript(AnswerView):
 
     def paint_content(self, painter: QPainter, area: QRect) -> None:
         """Paints the blocks in an area of the viewport, and outlines the tokens that are pinned or pointed at."""
-        column, scrolled = self.column, self.verticalScrollBar().value()
-        first = self._block_at(scrolled)
-        for index in range(first, len(self.blocks)):
-            block = self.blocks[index]
-            if block.top - scrolled > area.bottom():
-                break
-            if block.top + block.height - scrolled < area.top():
+        column = self.column
+        for index, block, top in self._in_view():
+            if top > area.bottom() or top + block.height < area.top():
                 continue
             painter.save()
-            painter.translate(column.left(), block.top - scrolled)
-            clip = QRectF(area).translated(-column.left(), scrolled - block.top)
+            painter.translate(column.left(), top)
+            clip = QRectF(area).translated(-column.left(), -top)
             block.paint(painter, clip, self.selection.within(index, block.flow.length))
             painter.restore()
         self.pointing.paint(painter)

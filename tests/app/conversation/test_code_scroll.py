@@ -145,8 +145,7 @@ def opened(show_conversation: Show, reads: bool) -> tuple[Conversation, AnswerBl
 
 def point_of(transcript: Transcript, block: AnswerBlock, area: QRectF) -> QPoint:
     """The middle of an area of the flow, in the viewport."""
-    corner = QPointF(transcript.column.left(), block.top - transcript.verticalScrollBar().value()) + block.origin
-    return (area.center() + corner).toPoint()
+    return (area.center() + transcript.corner_of(block)).toPoint()
 
 
 def turn_wheel(transcript: Transcript, at: QPoint, angle: QPoint, modifiers: Qt.KeyboardModifier) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
@@ -98,8 +98,8 @@ def test_a_click_on_a_link_asks_for_it(qtbot: QtBot, show_conversation: Show) ->
     block = transcript.answer_block(0)
     assert block is not None
     (box,) = rects_of(block.flow.chunks[0], 4, 8)
-    corner = QPointF(transcript.column.left(), block.top - transcript.verticalScrollBar().value()) + block.origin
-    qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=(corner + box.center()).toPoint())
+    point = (transcript.corner_of(block) + box.center()).toPoint()
+    qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=point)
     assert asked == ["https://example.org/a"]
 
 
