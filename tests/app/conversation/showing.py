@@ -25,14 +25,19 @@ PROMPT = "Tell me a story."
 
 
 class Conversation:
-    """A conversation with one answer. A message of the user and what the engine says are put into its session."""
+    """A conversation. Messages of the user and what the engine says are put into its session.
+
+    Attributes:
+        target: the model that answers next.
+    """
 
     def __init__(self, size: tuple[int, int], ghosts: Ghosts, reading: bool, theme: Theme, scale: float) -> None:
+        self.target = "builtin"
         self.session, self.cursor, self.host, self.panel = Session(clock=lambda: 0.0), Cursor(), QWidget(), QWidget()
         self.transcript = Transcript(self.session, theme, scale, ghosts, self.cursor, reading)
         in_column((self.transcript, 1), self.panel, parent=self.host)
         self.host.setStyleSheet(stylesheet(theme, scale))
-        self.verdicts = VerdictHost(self.host, self.transcript, self.cursor, self.panel, lambda: "builtin")
+        self.verdicts = VerdictHost(self.host, self.transcript, self.cursor, self.panel, lambda: self.target)
         self.verdicts.set_look(theme, scale)
         self.host.resize(*size)
 
@@ -56,11 +61,11 @@ class Conversation:
             self.finish()
         return answer
 
-    def add(self, rounds: Sequence[Round]) -> None:
-        """Gives the newest answer more rounds."""
+    def add(self, rounds: Sequence[Round], only_rounds: bool = False) -> None:
+        """Gives the newest answer more rounds; `only_rounds` as in `Transcript.sync`."""
         for round_ in rounds:
             self.session.apply(RoundFinished(self.answer.run_id, round_, 0.1))
-        self.transcript.sync()
+        self.transcript.sync(only_rounds)
 
     def finish(self) -> None:
         """Ends the newest answer."""
@@ -92,6 +97,15 @@ class Conversation:
 
 
 Show = Callable[..., Conversation]
+
+
+def gain(answer: Answer, rounds: Sequence[Round]) -> Answer:
+    """Returns the answer, with more rounds."""
+    for round_ in rounds:
+        answer.tally.add(round_)
+        answer.rounds.append(round_)
+        answer.text.add(round_)
+    return answer
 
 
 def colours_in(image: QImage) -> set[str]:

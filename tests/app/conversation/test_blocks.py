@@ -13,16 +13,14 @@ from app.conversation.reading_view import ReadingFlow
 from app.look import theme as themes
 from app.session.session import Answer
 from engine.types import SEED_LIMIT, DecodingOptions, RunChanged
+from tests.app.conversation.showing import gain
 from tests.app.fakes import STORY, story_rounds
 
 
 def block_of(width: float, changes: tuple[RunChanged, ...] = (), model: str = "SmolLM2 135M") -> AnswerBlock:
     answer = Answer(DecodingOptions(seed=SEED_LIMIT - 1, gamma=4), "builtin-draft", 0.0, model=model, state="finished")
     answer.changes.extend(changes)
-    for round_ in story_rounds(STORY * 2):
-        answer.tally.add(round_)
-        answer.rounds.append(round_)
-        answer.text.add(round_)
+    gain(answer, story_rounds(STORY * 2))
     style = Style(themes.DARK, themes.reading_font(1.0), themes.mono_font(1.0))
     return AnswerBlock(style, width, answer, "rejected")
 
@@ -125,9 +123,7 @@ def test_what_a_round_has_changed_is_all_that_needs_to_be_painted(lower: float) 
     grown = QImage(460, 700, QImage.Format.Format_RGB32)
     painted(block, whole, grown)
     for round_ in story_rounds("# Title\n\nSome **bold words** and `code`.\n\n* one\n* two\n\n" + STORY * 2):
-        answer.tally.add(round_)
-        answer.rounds.append(round_)
-        answer.text.add(round_)
+        gain(answer, [round_])
         bottom = block.height
         first = not block.shown
         block.grow()

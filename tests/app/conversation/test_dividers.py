@@ -18,6 +18,7 @@ from app.look import theme as themes
 from app.session.session import Answer
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import DecodingOptions, Round, Rule
+from tests.app.conversation.showing import gain
 from tests.app.fakes import STORY, make_round, story_rounds
 
 
@@ -34,16 +35,9 @@ def switched(rounds: Sequence[Round], *changes: tuple[int, Rule]) -> list[Round]
     return made
 
 
-def taken(answer: Answer, rounds: Sequence[Round]) -> None:
-    for round_ in rounds:
-        answer.tally.add(round_)
-        answer.rounds.append(round_)
-        answer.text.add(round_)
-
-
 def block_of(rounds: Sequence[Round], ghosts: Ghosts = "rejected", width: float = 400.0, temperature: float = 0.8) -> AnswerBlock:
     answer = Answer(DecodingOptions(temperature=temperature), "head", 0.0, state="generating")
-    taken(answer, rounds)
+    gain(answer, rounds)
     return AnswerBlock(style(), width, answer, ghosts)
 
 
@@ -102,7 +96,7 @@ def test_growing_round_by_round_gives_what_laying_out_at_once_gives(qapp: object
     answer = Answer(DecodingOptions(), "head", 0.0, state="generating")
     grown = AnswerBlock(style(), 400.0, answer, "rejected")
     for round_ in rounds:
-        taken(answer, [round_])
+        gain(answer, [round_])
         grown.grow()
     assert words(grown) == words(whole) and grown.flow.height == pytest.approx(whole.flow.height)
     for one, other in zip(*(block.flow.chunks for block in (grown, whole)), strict=True):
@@ -130,7 +124,7 @@ MARGIN = 4
 @pytest.mark.parametrize("width", [130.0, 700.0])
 def test_the_line_is_painted_in_the_rules_colour_across_the_text(qtbot: QtBot, theme: themes.Theme, width: float) -> None:
     answer = Answer(DecodingOptions(), "head", 0.0, state="generating")
-    taken(answer, switched(story_rounds(), (6, "rejection")))
+    gain(answer, switched(story_rounds(), (6, "rejection")))
     block = AnswerBlock(style(theme), width, answer, "rejected")
     image = QImage(round(width) + MARGIN, round(block.height) + 1, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.background))

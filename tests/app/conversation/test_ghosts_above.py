@@ -28,7 +28,7 @@ from app.session.settings import Settings
 from engine.lens.pieces import Piece, Spot
 from engine.types import DecodingOptions
 from tests.app.conversation.markdown_texts import RICH
-from tests.app.conversation.showing import Show
+from tests.app.conversation.showing import Show, gain
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.trees import SECOND_CHOICE, TO_A_LEAF
@@ -238,10 +238,7 @@ def test_a_ghost_without_a_replacement_stands_at_the_end(qtbot: QtBot) -> None:
 
 def test_compared_texts_can_have_them_above_too(qtbot: QtBot) -> None:
     style = Style(themes.DARK, themes.reading_font(1), themes.mono_font(1))
-    answer = Answer(DecodingOptions(), "head", 0.0)
-    for round_ in story_rounds():
-        answer.rounds.append(round_)
-        answer.text.add(round_)
+    answer = gain(Answer(DecodingOptions(), "head", 0.0), story_rounds())
     block = TextBlock(style, 300, answer, "above", frozenset())
     assert block.flow.text_between(0, block.flow.length, keep_ghosts=True) == STORY
     assert len(list(ghosts(block.flow))) == sum(round_.rejected for round_ in answer.rounds)

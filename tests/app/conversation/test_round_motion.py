@@ -12,13 +12,10 @@ from pytestqt.qtbot import QtBot
 from app.conversation.round_motion import SECONDS, RoundMotion
 from app.conversation.screen_reader import plain_text
 from app.conversation.token_boxes import fragments_of
-from app.conversation.transcript import Transcript
 from app.look import motion as system
-from app.look import theme as themes
-from app.session.cursor import Cursor
-from app.session.session import Answer, Session, Turn
 from engine.lens.pieces import Ghosts, Spot
-from engine.types import DecodingOptions, Round, RoundFinished, RunStarted
+from engine.types import Round
+from tests.app.conversation.showing import Conversation, Show
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.trees import tree_options, tree_rounds
@@ -27,34 +24,24 @@ NEWEST = make_round(1, [" last", " lamp"], " on", [" sea", " lit"])
 ROUNDS = [make_round(0, [], "The", [" A"]), NEWEST]
 
 
-class Shown:
-    """A running answer in a transcript, at times that the test sets."""
+class Appearing:
+    """A running answer, at times that the test sets."""
 
-    def __init__(self, qtbot: QtBot, rounds: Sequence[Round], may_move: bool = True, ghosts: Ghosts = "above") -> None:
-        self.now = 0.0
-        self.session = Session(clock=lambda: 0.0)
-        answer = Answer(options=DecodingOptions(), drafter="head", submitted=0.0, model="model", run_id=3)
-        self.session.turns.append(Turn("Tell me a story.", answer))
-        self.session.apply(RunStarted(3, DecodingOptions(), 10, "head", "", ""))
-        self.view = Transcript(self.session, themes.DARK, 1.0, ghosts, Cursor())
-        qtbot.addWidget(self.view)
+    def __init__(self, shown: Conversation, rounds: Sequence[Round], may_move: bool = True) -> None:
+        self.now, self.conversation, self.view = 0.0, shown, shown.transcript
         self.view.may_move = may_move
-        self.view.resize(600, 400)
-        self.view.show()
-        self.view.sync()
         block = self.view.answer_block(0)
         assert block is not None
         self.block = block
         block.motion = RoundMotion(lambda: self.now)
+        self.frame()
         for round_ in rounds:
             self.now += 10
             self.frame()
             self.add(round_)
 
     def add(self, *rounds: Round) -> None:
-        for round_ in rounds:
-            self.session.apply(RoundFinished(3, round_, 0.1))
-        self.frame()
+        self.conversation.add(rounds, only_rounds=True)
 
     def frame(self, later: float = 0.0) -> QImage:
         self.now += later
@@ -62,7 +49,20 @@ class Shown:
         return self.view.grab().toImage()
 
 
-def contrast(shown: Shown, picture: QImage, spot: Spot) -> int:
+Begin = Callable[..., Appearing]
+
+
+@pytest.fixture
+def begin(show_conversation: Show) -> Begin:
+    """Begins answers with these rounds."""
+
+    def begun(rounds: Sequence[Round], may_move: bool = True, ghosts: Ghosts = "above") -> Appearing:
+        return Appearing(show_conversation([], size=(600, 400), ghosts=ghosts, finished=False), rounds, may_move)
+
+    return begun
+
+
+def contrast(shown: Appearing, picture: QImage, spot: Spot) -> int:
     """The largest difference from the background within the letters of a token and a little above them."""
     (box,) = fragments_of(shown.block.flow, spot, spot)
     block, column = shown.block, shown.view.column
@@ -75,9 +75,9 @@ def contrast(shown: Shown, picture: QImage, spot: Spot) -> int:
     )
 
 
-def test_the_text_is_complete_in_every_frame(qtbot: QtBot) -> None:
+def test_the_text_is_complete_in_every_frame(begin: Begin) -> None:
     for rounds in (ROUNDS, tree_rounds(tree_options("gumbel"))[:4]):
-        shown = Shown(qtbot, rounds)
+        shown = begin(rounds)
         text = "".join(round_.text for round_ in rounds)
         for _ in range(6):
             shown.frame(SECONDS / 5)
@@ -87,8 +87,8 @@ def test_the_text_is_complete_in_every_frame(qtbot: QtBot) -> None:
             shown.view.selection.select(None, None)
 
 
-def test_every_token_of_the_text_can_be_read_in_every_frame(qtbot: QtBot) -> None:
-    shown = Shown(qtbot, ROUNDS)
+def test_every_token_of_the_text_can_be_read_in_every_frame(begin: Begin) -> None:
+    shown = begin(ROUNDS)
     for _ in range(6):
         picture = shown.frame()
         for spot in (Spot(1, False, 0), Spot(1, False, 1), Spot(1, True, 2)):
@@ -96,8 +96,8 @@ def test_every_token_of_the_text_can_be_read_in_every_frame(qtbot: QtBot) -> Non
         shown.now += SECONDS / 5
 
 
-def test_verdicts_appear_one_after_the_other(qtbot: QtBot) -> None:
-    shown = Shown(qtbot, ROUNDS)
+def test_verdicts_appear_one_after_the_other(begin: Begin) -> None:
+    shown = begin(ROUNDS)
     spots = [Spot(1, False, at) for at in range(3)]
     counts = []
     for _ in range(12):
@@ -110,30 +110,29 @@ def test_verdicts_appear_one_after_the_other(qtbot: QtBot) -> None:
 
 
 @pytest.mark.parametrize("ghosts", ["none", "above", "rejected", "all"])
-def test_frames_differ_until_the_last_which_is_the_one_without_motion(qtbot: QtBot, ghosts: Ghosts) -> None:
-    shown, still = Shown(qtbot, ROUNDS, ghosts=ghosts), Shown(qtbot, ROUNDS, may_move=False, ghosts=ghosts)
+def test_frames_differ_until_the_last_which_is_the_one_without_motion(begin: Begin, ghosts: Ghosts) -> None:
+    shown, still = begin(ROUNDS, ghosts=ghosts), begin(ROUNDS, may_move=False, ghosts=ghosts)
     first, middle, last = shown.frame(), shown.frame(SECONDS / 2), shown.frame(SECONDS)
     assert first != middle != last
     assert last == still.frame()
     assert first != still.frame(), "without motion the verdicts are there at once"
 
 
-def test_what_is_repainted_between_rounds_is_all_that_has_changed(qtbot: QtBot) -> None:
+def test_what_is_repainted_between_rounds_is_all_that_has_changed(begin: Begin) -> None:
     rounds = story_rounds(STORY * 3, finish=None)
-    shown = Shown(qtbot, rounds[:-3])
-    qtbot.waitExposed(shown.view)
+    shown = begin(rounds[:-3])
     shown.add(*rounds[-3:])
     for _ in range(6):
         shown.now += SECONDS / 5
         shown.view.sync(only_rounds=True)
         QApplication.processEvents()
-        partly = shown.view.screen().grabWindow(shown.view.winId()).toImage()
-        assert partly == shown.view.grab().toImage()
+        host = shown.conversation.host
+        assert host.screen().grabWindow(host.winId()).toImage() == host.grab().toImage()
         assert shown.block.changed_top > shown.block.flow.height / 2, "only the end"
 
 
-def test_many_rounds_at_once_and_plain_ones_do_not_move(qtbot: QtBot) -> None:
-    shown = Shown(qtbot, [])
+def test_many_rounds_at_once_and_plain_ones_do_not_move(begin: Begin) -> None:
+    shown = begin([])
     shown.add(*story_rounds(STORY * 2, finish=None)[:20])
     assert not shown.view.is_moving
     shown.add(make_round(20, [], " plain"))

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.conversation import screen_reader
 from app.conversation.message_tools import SiblingSwitch
 from app.conversation.screen_reader import plain_text
-from app.conversation.verdict_card import VerdictCard
+from app.conversation.verdict_card import AlternativeButton, VerdictCard
 from app.conversation.verdict_charts import CardLook, ScoreChart
 from app.conversation.verdict_host import corner
 from app.look.placing import visible_part
@@ -26,7 +26,7 @@ from app.session.token_navigation import place_of, spot_of
 from app.verdict.verdict import judge
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
-from engine.types import Candidate, Round, Rule, RunFailed
+from engine.types import Candidate, Proposal, Round, Rule, RunFailed
 from tests.app.conversation.showing import Conversation, Show, colours_in
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
@@ -37,24 +37,18 @@ Open = Callable[..., tuple[Window, FakeEngine]]
 
 def told_rounds() -> list[Round]:
     """The story's rounds; each proposal has alternatives on both sides, and ids that tell tokens apart."""
+
+    def told(base: int, place: int, proposal: Proposal) -> Proposal:
+        own = Candidate(base + place, proposal.text, 0.5)
+        if proposal.status == "unjudged":
+            return replace(proposal, id=own.id, target_top=(), draft_top=())
+        others = Candidate(base + 50 + place, " gull", 0.3), Candidate(7, " end", 0.1)
+        return replace(proposal, id=own.id, target_top=(own, *others), draft_top=(own,))
+
     rounds = []
     for round_ in story_rounds():
         base = 100 * (round_.index + 1)
-        proposals = tuple(
-            replace(
-                proposal,
-                id=base + place,
-                target_top=()
-                if proposal.status == "unjudged"
-                else (
-                    Candidate(base + place, proposal.text, 0.5),
-                    Candidate(base + 50 + place, " gull", 0.3),
-                    Candidate(7, " end", 0.1),
-                ),
-                draft_top=() if proposal.status == "unjudged" else (Candidate(base + place, proposal.text, 0.6),),
-            )
-            for place, proposal in enumerate(round_.proposals)
-        )
+        proposals = tuple(told(base, place, proposal) for place, proposal in enumerate(round_.proposals))
         emitted = tuple(
             replace(token, id=base + place if token.origin == "accepted" else base + 90)
             for place, token in enumerate(round_.emitted)
@@ -394,29 +388,20 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     assert switch.words.text() == "3/3"
 
 
-def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
-    window.actions_by_id["transcriptAction"].trigger()
-    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
-    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
-    first = window.focusWidget()
-    assert first in window.verdicts.card.alternatives
+def test_a_branch_needs_no_mouse(qtbot: QtBot, show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    wanted: list[tuple[object, ...]] = []
+    shown.verdicts.branch_wanted.connect(lambda *branch: wanted.append(branch))
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return):
+        press(qtbot, shown, key)
+    first = QApplication.focusWidget()
+    assert isinstance(first, AlternativeButton) and first in shown.card.alternatives and first.alternative is not None
     held = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier, "", autorep=True)
     QApplication.sendEvent(first, held)
-    assert len(engine.requests) == 1
+    assert wanted == []
     qtbot.keyClick(first, Qt.Key.Key_Return)
-    wait_for_answer(qtbot, window)
-    assert len(engine.requests[-1].given) == 2
-    assert window.transcript.hasFocus()
-
-
-def test_answering_again_keeps_the_answer_there_was(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    first = window.session.turns[0].answer
-    window.messages.regenerate()
-    wait_for_answer(qtbot, window)
-    assert [answer is first for answer in window.session.turns[0].answers] == [True, False]
+    kept = (shown.answer.rounds[0].emitted[0].id,)
+    assert wanted == [(0, kept, first.alternative.id, first.alternative.text)]
 
 
 def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_window: Open) -> None:
@@ -432,23 +417,18 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     assert not any(each.isVisible() for each in window.transcript.findChildren(SiblingSwitch))
 
 
-def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
-    engine.pause_after = 2
-    window.send("Another one.")
-    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 2)
-    card = window.verdicts.card
-    window.cursor_place.pin(Place(1, 1, proposal=0))
+def test_what_cannot_be_branched_says_why(show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds()[:2], finished=False)
+    card, place = shown.card, Place(0, 1, proposal=0)
+    shown.cursor.pin(place)
     assert "once the answer has finished" in card.hint.text()
     assert not any(button.isEnabled() for button in card.alternatives)
-    engine.pause_after = None
-    wait_for_answer(qtbot, window)
+    shown.finish()
     assert "branch the answer" in card.hint.text(), "the card learns that the answer has ended"
-    engine.hold = True
-    window.chat.change("target", "/another/model")
-    window.cursor_place.pin(None)
-    window.cursor_place.pin(Place(1, 1, proposal=0))
-    assert "A different target" in card.hint.text()
+    shown.target = "/another/model"
+    shown.cursor.pin(None)
+    shown.cursor.pin(place)
+    assert "different target" in card.hint.text()
 
 
 def test_an_earlier_answer_can_be_branched_and_what_followed_stays_with_the_one_it_leaves(
@@ -476,12 +456,13 @@ def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, show_conversati
     assert [button.isEnabled() for button in shown.card.alternatives] == ["in the text" not in mark for mark in marks]
 
 
-def test_a_new_chat_forgets_what_was_pinned(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    window.cursor_place.pin(ghost(window))
-    window.new_chat()
-    assert window.cursor_place.place is None
-    assert window.verdicts.card.isHidden()
+def test_a_new_chat_forgets_what_was_pinned(show_conversation: Show) -> None:
+    shown = show_conversation(told_rounds())
+    shown.cursor.pin(ghost(shown))
+    shown.session.turns = []
+    shown.transcript.sync()
+    assert shown.cursor.place is None
+    assert shown.card.isHidden()
 
 
 def test_a_screen_reader_reads_tokens_and_their_states(show_conversation: Show) -> None:

@@ -25,6 +25,7 @@ from app.session.shown_answer import ShownAnswer
 from engine.lens.lane_chips import Chip, size_of
 from engine.rounds.trace import read
 from engine.types import RULES, DecodingOptions, Round
+from tests.app.conversation.showing import gain
 from tests.app.driving import Open as OpenWindow
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -35,15 +36,7 @@ Open = Callable[..., Lanes]
 
 
 def answer_of(rounds: Sequence[Round]) -> Answer:
-    answer = Answer(options=DecodingOptions(), drafter="builtin-draft", submitted=0.0)
-    gain(answer, rounds)
-    return answer
-
-
-def gain(answer: Answer, rounds: Sequence[Round]) -> None:
-    for round_ in rounds:
-        answer.tally.add(round_)
-        answer.rounds.append(round_)
+    return gain(Answer(options=DecodingOptions(), drafter="builtin-draft", submitted=0.0), rounds)
 
 
 @pytest.fixture
