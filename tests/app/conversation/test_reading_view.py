@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QPointF
 from pytestqt.qtbot import QtBot
 
+from app.conversation.chunks import slice_units
 from app.conversation.letter_formats import Style
 from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
@@ -64,7 +65,7 @@ def test_every_letter_stands_in_the_column_and_is_found_as_its_token(qtbot: QtBo
     flow = reading(pieces, width)
     missed = 0
     for chunk in flow.chunks:
-        assert "".join(run_text(chunk, run.start, run.length) for run in chunk.runs) == chunk.text
+        assert "".join(slice_units(chunk.text, run.start, run.end) for run in chunk.runs) == chunk.text
         assert [run.spot for run in chunk.runs] == sorted(run.spot for run in chunk.runs)
         for box in flow.whole_boxes(chunk):
             assert box.rect.left() >= -1 and box.rect.right() <= (width + 20 if chunk.window is None else chunk.extent)
@@ -76,11 +77,6 @@ def test_every_letter_stands_in_the_column_and_is_found_as_its_token(qtbot: QtBo
     assert missed <= (3 if name in ("rich", "right to left", "bad links") else name == "surrogates"), (
         "two directions, or two letters drawn as one"
     )
-
-
-def run_text(chunk: Rendered | object, start: int, length: int) -> str:
-    raw = chunk.text.encode("utf-16-le", "surrogatepass")  # type: ignore[attr-defined]
-    return raw[2 * start : 2 * (start + length)].decode("utf-16-le", "surrogatepass")
 
 
 def test_a_point_in_a_table_finds_the_cell_it_is_in(qtbot: QtBot) -> None:

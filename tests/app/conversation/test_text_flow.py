@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTex
 from pytestqt.qtbot import QtBot
 
 from app.conversation import line_formats
+from app.conversation.chunks import lines_of, slice_units, x_of
 from app.conversation.letter_formats import Style
-from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
 from app.conversation.text_flow import MAX_LINES, Flow
 from app.conversation.token_boxes import fragments_of, spot_at
@@ -38,15 +38,18 @@ def pieces(text: str) -> list[Piece]:
 
 
 def lines(laid_out: Flow) -> list[str]:
-    found = []
+    return [
+        slice_units(chunk.text, line.textStart(), line.textStart() + line.textLength())
+        for chunk in laid_out.chunks
+        for line in lines_of(chunk)
+    ]
+
+
+def check_runs(laid_out: Flow) -> None:
+    """The runs of a chunk are its whole text, and each chunk begins where the one before ends."""
     for chunk in laid_out.chunks:
-        assert chunk.layout is not None
-        raw = chunk.text.encode("utf-16-le")
-        for index in range(chunk.layout.lineCount()):
-            line = chunk.layout.lineAt(index)
-            start, end = line.textStart(), line.textStart() + line.textLength()
-            found.append(raw[2 * start : 2 * end].decode("utf-16-le"))
-    return found
+        assert "".join(slice_units(chunk.text, run.start, run.end) for run in chunk.runs) == chunk.text
+    assert [chunk.start for chunk in laid_out.chunks[1:]] == [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
 
 
 def places(laid_out: Flow) -> list[tuple[tuple[float, ...], Kind, Spot]]:
@@ -59,17 +62,30 @@ def places(laid_out: Flow) -> list[tuple[tuple[float, ...], Kind, Spot]]:
     ]
 
 
-@pytest.mark.parametrize("text", [MIXED, "one long paragraph without any end " * 25])
-def test_growing_gives_the_same_lines_as_all_at_once(qtbot: QtBot, text: str) -> None:
-    together, grown = flow(), flow()
-    together.append(pieces(text))
-    for piece in pieces(text):
+GROWN = [(False, MIXED), (False, "one long paragraph without any end " * 25), (True, "rich"), *((True, name) for name in HOSTILE)]
+
+
+@pytest.mark.parametrize(("markdown", "name"), GROWN, ids=lambda value: str(value)[:20])
+def test_growing_gives_the_same_lines_and_keeps_every_letter(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, markdown: bool, name: str
+) -> None:
+    monkeypatch.setattr(line_formats, "LONG_OPEN", 400)  # some of the texts are longer
+    tokens = pieces(HOSTILE[name])[:200] if name in HOSTILE else pieces(RICH if name == "rich" else name)
+    together, grown = flow(markdown=markdown), flow(markdown=markdown)
+    together.append(tokens)
+    for piece in tokens:
         grown.append([piece])
-        places(grown)  # what is known of lines above is kept
+        if not markdown:
+            places(grown)  # what is known of lines above is kept
+    for laid_out in (together, grown):
+        laid_out.finish()
+        assert laid_out.text_between(0, laid_out.length, keep_ghosts=True) == "".join(shown(piece.text) for piece in tokens)
+        answer = "".join(shown(piece.text) for piece in tokens if not piece.ghost)
+        assert laid_out.text_between(0, laid_out.length) == answer, "copied without ghosts"
     assert lines(grown) == lines(together)
-    assert places(grown) == places(together)
-    assert grown.height == together.height
-    assert grown.text_between(0, grown.length) == together.text_between(0, together.length)
+    assert grown.height == pytest.approx(together.height)
+    assert markdown or places(grown) == places(together)
+    assert max(len(lines_of(chunk)) for chunk in grown.chunks) <= MAX_LINES
 
 
 def tokens_in(words: list[str]) -> list[Piece]:
@@ -142,30 +158,12 @@ def test_boxes_of_right_to_left_text_are_where_qt_paints_its_selection(qtbot: Qt
     assert seen >= len(words)
 
 
-def test_a_chunk_never_grows_tall_so_a_round_costs_the_same_at_the_end(qtbot: QtBot) -> None:
-    grown = flow()
-    for piece in pieces("word " * 500):
-        grown.append([piece])
-    assert len(grown.chunks) > 5
-    assert max(chunk.layout.lineCount() for chunk in grown.chunks if chunk.layout) <= MAX_LINES
-
-
-def test_copied_text_is_the_answer_without_ghosts(qtbot: QtBot) -> None:
-    laid_out = flow()
-    shown = pieces(MIXED)
-    laid_out.append(shown)
-    answer = "".join(piece.text for piece in shown if not piece.ghost)
-    assert laid_out.text_between(0, laid_out.length) == answer.replace("\t", "    ")
-
-
 def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtBot) -> None:
     laid_out = flow()
     laid_out.append([Piece("😀😀 abc", "plain")])
-    chunk = laid_out.chunks[0]
-    assert chunk.layout is not None
+    (line,) = lines_of(laid_out.chunks[0])
     for offset in (0, 2, 4, 5, 6, 8):
-        x = chunk.layout.lineAt(0).cursorToX(offset)[0]  # type: ignore[index]
-        assert laid_out.offset_at(QPointF(x, 5)) == offset
+        assert laid_out.offset_at(QPointF(x_of(line, offset), 5)) == offset
     assert laid_out.text_between(4, laid_out.length) == " abc"
 
 
@@ -190,25 +188,23 @@ def test_every_run_lies_within_its_chunk_whatever_the_pieces(qtbot: QtBot) -> No
         kind = chance.choice(kinds)
         text = text.replace("\n", "⏎") if kind in ("rejected", "unjudged") else text
         laid_out.append([Piece(text, kind, Spot(index, True, 0))])
-    for chunk in laid_out.chunks:
-        assert "".join(run_texts(chunk)) == chunk.text
-        for box in laid_out.boxes(chunk):
-            assert -1 <= box.rect.left() <= box.rect.right() <= laid_out.width + 7
-    assert [chunk.start for chunk in laid_out.chunks[1:]] == [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
+    check_runs(laid_out)
+    boxes = [box.rect for chunk in laid_out.chunks for box in laid_out.boxes(chunk)]
+    assert all(-1 <= box.left() <= box.right() <= laid_out.width + 7 for box in boxes)
 
 
 @pytest.mark.parametrize("width", [160, 420, 900])
-def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) -> None:
-    laid_out = flow(width)
-    shown = pieces(MIXED)
-    laid_out.append(shown)
-    missed = []
-    for piece in shown:
+@pytest.mark.parametrize("text", [MIXED, RICH], ids=["mixed", "rich"])
+def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, text: str, width: float) -> None:
+    laid_out = flow(width, markdown=text == RICH)
+    laid_out.append(pieces(text))
+    laid_out.finish()
+    for piece in pieces(text):
         boxes = boxes_of(laid_out, piece.spot, piece.spot)
         assert boxes or not piece.text.strip(" "), piece
-        if boxes and spot_at(laid_out, boxes[0].center()) != piece.spot:
-            missed.append(piece)
-    assert missed == []
+        if boxes and laid_out.reveal(boxes[0]):
+            boxes = boxes_of(laid_out, piece.spot, piece.spot)
+        assert not boxes or spot_at(laid_out, boxes[0].center()) == piece.spot, piece
 
 
 @pytest.mark.parametrize("blanks", [0, 1, 2])
@@ -244,31 +240,7 @@ def test_a_whole_round_is_all_of_its_tokens_and_beside_the_text_is_none(qtbot: Q
     assert spot_at(laid_out, QPointF(10, laid_out.height + 100)) is None
 
 
-def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
-    raw = chunk.text.encode("utf-16-le")
-    assert sum(run.length for run in chunk.runs) == units(chunk.text)
-    return [raw[2 * run.start : 2 * (run.start + run.length)].decode("utf-16-le") for run in chunk.runs]
-
-
 # Markdown, every letter kept
-
-
-@pytest.mark.parametrize("name", ["rich", *HOSTILE])
-def test_markdown_keeps_every_letter_and_grows_to_the_same_lines(
-    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(line_formats, "LONG_OPEN", 400)  # some of the texts are longer
-    shown_pieces = pieces(RICH) if name == "rich" else pieces(HOSTILE[name])[:200]
-    together, grown_ = flow(markdown=True), flow(markdown=True)
-    together.append(shown_pieces)
-    for piece in shown_pieces:
-        grown_.append([piece])
-    for laid_out in (together, grown_):
-        laid_out.finish()
-        assert laid_out.text_between(0, laid_out.length, keep_ghosts=True) == "".join(shown(piece.text) for piece in shown_pieces)
-    assert lines(grown_) == lines(together)
-    assert grown_.height == pytest.approx(together.height)
-    assert max(chunk.layout.lineCount() for chunk in grown_.chunks if chunk.layout) <= MAX_LINES
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -283,25 +255,7 @@ def test_the_text_of_random_markdown_at_random_borders_is_the_answer(qtbot: QtBo
             laid_out.append([Piece(part, kind, Spot(index, True, 0))])
         laid_out.finish()
         assert laid_out.text_between(0, laid_out.length) == shown(text)
-        for chunk in laid_out.chunks:
-            assert "".join(run_texts(chunk)) == chunk.text
-        starts = [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
-        assert [chunk.start for chunk in laid_out.chunks[1:]] == starts
-
-
-@pytest.mark.parametrize("width", [160, 420, 900])
-def test_every_token_of_markdown_is_found_under_its_own_letters(qtbot: QtBot, width: float) -> None:
-    laid_out = flow(width, markdown=True)
-    shown_pieces = pieces(RICH)
-    for piece in shown_pieces:
-        laid_out.append([piece])
-    laid_out.finish()
-    for piece in shown_pieces:
-        boxes = boxes_of(laid_out, piece.spot, piece.spot)
-        assert boxes or not piece.text.strip(" "), piece
-        if boxes and laid_out.reveal(boxes[0]):
-            boxes = boxes_of(laid_out, piece.spot, piece.spot)
-        assert not boxes or spot_at(laid_out, boxes[0].center()) == piece.spot, piece
+        check_runs(laid_out)
 
 
 def test_markup_has_its_formats_and_ghosts_have_their_own(qtbot: QtBot) -> None:
