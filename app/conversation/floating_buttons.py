@@ -1,4 +1,4 @@
-"""Pools of widgets that float over the conversation, one for each thing in view, such as a code block or a thought."""
+"""Pools of widgets, one for each thing in view, such as a code block, a thought or an alternative."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QToolButton, QWidget
 
 from app.look.widgets import named
 
 Thing = TypeVar("Thing")
 Widget = TypeVar("Widget", bound=QWidget)
-Button = TypeVar("Button", bound=QToolButton)
+Button = TypeVar("Button", bound=QAbstractButton)
 
 
 def floating(parent: QWidget, name: str) -> QToolButton:

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPaintEvent, QPalette
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QToolButton, QWidget
 
+from app.conversation.floating_buttons import FloatingButtons
 from app.conversation.verdict_charts import LEFT, MIDDLE, RIGHT, CardLook, CoinChart, FigureRows, ScoreChart, SiblingRows
 from app.look.marks import draw_rounded, draw_text_in, smooth_painter
 from app.look.placing import visible_part
@@ -20,8 +23,8 @@ from app.verdict.verdict import DICE_APART, DICE_SHARED, Alternative, Figure, Si
 class AlternativeButton(QPushButton):
     """One likely token; a click branches the answer with it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
         self.setObjectName("alternativeButton")
         self.setAutoDefault(True)  # Enter chooses as Space does
         self._look = CardLook(DARK, 1.0)
@@ -113,7 +116,6 @@ class VerdictCard(QFrame):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.verdict: Verdict | None = None
         self._look = CardLook(DARK, 1.0)
-        self._buttons: list[AlternativeButton] = []
         self._build()
         self.hide()
 
@@ -125,20 +127,18 @@ class VerdictCard(QFrame):
         self.score_chart, self.coin_chart, self.sibling_rows = ScoreChart(), CoinChart(), SiblingRows()
         self.headline, self.why = _label("Headline", True), _label("Why", True)
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
-        self.why_title, self.siblings_title, self.shares_title = (_label("Section") for _ in range(3))
-        self.shares_title.setText("Probability of this token here")
-        self.why_title.setText("Why this token")
-        self.siblings_title.setText("The drafter's choices for this position")
+        self.shares_title = _label("Section", text="Probability of this token here")
+        self.why_title = _label("Section", text="Why this token")
+        self.siblings_title = _label("Section", text="The drafter's choices for this position")
         beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
         self.details = named(QToolButton(toolButtonStyle=beside), "verdictDetails", "Details", WHAT_DETAILS_SHOW)
         self.details.setCheckable(True)
         self.details.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.details.toggled.connect(self.unfolded)
-        self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
-        self.target_title.setText("Target's most likely")
-        self.draft_title.setText("Drafter's most likely")
-        self.expected_title.setText("Expected acceptance here, before the draft was drawn")
-        self.residual_title.setText("Residual: max(p − q, 0), normalised")
+        self.target_title = _label("Section", text="Target's most likely")
+        self.draft_title = _label("Section", text="Drafter's most likely")
+        self.expected_title = _label("Section", text="Expected acceptance here, before the draft was drawn")
+        self.residual_title = _label("Section", text="Residual: max(p − q, 0), normalised")
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(10)
         self._grid.setVerticalSpacing(0)
@@ -147,7 +147,9 @@ class VerdictCard(QFrame):
         self._grid.addWidget(self.target_title, 0, 0)
         self._grid.addWidget(self.draft_title, 0, 1)
         self._body = named(QWidget(), "verdictBody")
-        self._body.setAutoFillBackground(True)  # opaque, so that text growing below it does not repaint its parts
+        self._buttons = FloatingButtons[AlternativeButton, tuple[int, int, Alternative]](
+            partial(AlternativeButton, self._body), lambda placed: self.chosen.emit(placed[2])
+        )
         in_column(
             in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
             self.headline,
@@ -184,7 +186,7 @@ class VerdictCard(QFrame):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
         self._look = CardLook(theme, scale)
-        ground = QPalette()
+        ground = QPalette()  # an opaque colour, so that text growing below the card does not repaint its parts
         ground.setColor(QPalette.ColorRole.Window, theme.panel)
         self._body.setPalette(ground)
         mono = mono_font(scale, 14)
@@ -264,26 +266,15 @@ class VerdictCard(QFrame):
             self._shorten()
 
     def _show_alternatives(self, verdict: Verdict, can_branch: bool) -> None:
-        for button in self._buttons:
-            button.hide()
-        used = 0
-        for column, (title, side, entries) in enumerate(
-            ((self.target_title, "target", verdict.target), (self.draft_title, "draft", verdict.draft))
-        ):
-            if not (can_branch or self.details.isChecked()):
-                entries = ()
-            title.setVisible(bool(entries))
-            for row, entry in enumerate(entries, start=1):
-                if used == len(self._buttons):
-                    button = AlternativeButton()
-                    button.clicked.connect(self._choose)
-                    self._buttons.append(button)
-                button = self._buttons[used]
-                used += 1
-                self._grid.addWidget(button, row, column)
-                button.show_alternative(entry, "draft" if side == "draft" else "target", self._look)
-                button.allow(can_branch)
-                button.show()
+        shows = can_branch or self.details.isChecked()
+        placed: list[tuple[int, int, Alternative]] = []
+        for column, (title, entries) in enumerate(((self.target_title, verdict.target), (self.draft_title, verdict.draft))):
+            title.setVisible(shows and bool(entries))
+            placed += [(row, column, entry) for row, entry in enumerate(entries if shows else (), start=1)]
+        for button, (row, column, entry) in self._buttons.show_for(placed):
+            self._grid.addWidget(button, row, column)
+            button.show_alternative(entry, "draft" if column else "target", self._look)
+            button.allow(can_branch)
 
     def open_details(self, opened: bool) -> None:
         """Opens or folds the details of the verdicts shown from now on."""
@@ -292,12 +283,7 @@ class VerdictCard(QFrame):
     @property
     def alternatives(self) -> list[AlternativeButton]:
         """The buttons of the shown alternatives, those of the target first."""
-        return [button for button in self._buttons if not button.isHidden()]
-
-    def _choose(self) -> None:
-        button = self.sender()
-        if isinstance(button, AlternativeButton) and button.alternative is not None:
-            self.chosen.emit(button.alternative)
+        return [button for button in self._buttons.widgets if not button.isHidden()]
 
     def _fit(self) -> None:
         """Resizes the card to its fixed width and the height of its contents, at most that of the visible part of the window."""
@@ -381,7 +367,7 @@ def why_words(verdict: Verdict) -> str:
     return verdict.no_draws
 
 
-def _label(name: str, wraps: bool = False) -> QLabel:
-    label = text_label(f"verdict{name}", wraps=wraps)
+def _label(name: str, wraps: bool = False, text: str = "") -> QLabel:
+    label = text_label(f"verdict{name}", text, wraps)
     label.setIndent(0)
     return label
