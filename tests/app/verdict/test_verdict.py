@@ -201,22 +201,12 @@ def test_an_unjudged_proposal_without_p_carries_q_alone_and_says_so() -> None:
     assert tokens_before(made, BEHIND) is None
 
 
-def test_one_hot_proposals_are_called_copied_and_never_drawn() -> None:
-    q = np.zeros(8, dtype=np.float32)
-    q[1] = 1
-    made = answer(rejected_round("gumbel", q=q, drafter="ngram"))
-    verdict = verdict_on(made)
-    assert "copied from earlier in the text, not drawn" in verdict.decision
-    assert "q is 1" in " ".join(verdict.unknown)
-    assert "same noise" not in verdict.text()
-
-
 ALL_ON_SEA = np.where(np.arange(8) == 1, 1, 0).astype(np.float32)
 
 
-def proposed(rule: Rule, copied: bool | None) -> Round:
-    """A head's round whose first proposal has all of q."""
-    base = rejected_round(rule, q=ALL_ON_SEA, drafter="head")
+def proposed(rule: Rule, copied: bool | None, drafter: str = "head", q: Any = ALL_ON_SEA) -> Round:
+    """A round whose first proposal has all of q."""
+    base = rejected_round(rule, q=q, drafter=drafter)
     return replace(base, proposals=(replace(base.proposals[0], copied=copied), base.proposals[1]))
 
 
@@ -234,17 +224,18 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
     assert not re.search("same noise|both drew|independently", verdict.text())
 
 
-def test_the_only_token_left_by_a_filter_counts_as_drawn() -> None:
-    verdict = verdict_on(proposed("gumbel", copied=False))
-    assert "drew with the same noise" in verdict.decision
-    assert "copied" not in verdict.text()
-
-
-def test_without_a_recorded_origin_a_copy_is_recognised_by_its_q() -> None:
-    verdict = verdict_on(proposed("gumbel", copied=None))
-    assert "copied" in verdict.decision
-    drawn = verdict_on(rejected_round("gumbel", drafter="head"))
-    assert "same noise" in drawn.decision
+@pytest.mark.parametrize(
+    ("made", "is_copy"),
+    [
+        (proposed("gumbel", copied=None, drafter="ngram"), True),
+        (proposed("gumbel", copied=False), False),  # the only token that a filter left
+        (proposed("gumbel", copied=None), True),  # recognised by its q
+        (proposed("gumbel", copied=None, q=Q), False),
+    ],
+)
+def test_only_a_copied_token_is_said_to_be_copied(made: Round, is_copy: bool) -> None:
+    words = verdict_on(made).text()
+    assert ("copied" in words, "same noise" in words) == (is_copy, not is_copy)
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
@@ -330,25 +321,15 @@ NEAR = [
 ]
 
 
-@pytest.mark.parametrize(("border", "logits", "near"), NEAR)
-def test_a_border_says_whether_it_is_a_near_tie(border: float, logits: str | None, near: bool) -> None:
+@pytest.mark.parametrize("name", ["Border", "Margin"])
+@pytest.mark.parametrize(("gap", "logits", "near"), NEAR)
+def test_a_gap_says_whether_it_is_a_near_tie(name: str, gap: float, logits: str | None, near: bool) -> None:
     base = rejected_round("gumbel")
-    made = answer(replace(base, emitted=(replace(base.emitted[0], border=border),)))
+    made = answer(replace(base, emitted=(replace(base.emitted[0], **{name.lower(): gap}),)))  # type: ignore[arg-type]
     made.logits = logits
-    verdict = verdict_on(made, CORRECTION)
-    notes = {figure.name: figure.note for figure in verdict.all_figures}
-    assert notes["Border"] == ("near-tie with a filter's limit" if near else "from being filtered out")
-    assert "Border" not in figures(answer(base), CORRECTION)
-
-
-@pytest.mark.parametrize(("margin", "logits", "near"), NEAR)
-def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | None, near: bool) -> None:
-    base = rejected_round("gumbel")
-    made = answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),)))
-    made.logits = logits
-    verdict = verdict_on(made)
-    note = next(figure.note for figure in verdict.all_figures if figure.name == "Margin")
-    assert note == ("near-tie of the two best scores" if near else "best score minus second best")
+    note = next(figure.note for figure in verdict_on(made, CORRECTION).all_figures if figure.name == name)
+    assert note.startswith("near-tie") == near
+    assert "Border" not in figures(base, CORRECTION)
 
 
 def test_a_margin_that_is_a_lower_bound_is_marked() -> None:
