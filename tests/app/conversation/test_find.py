@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from tests.app.driving import Open, ask, wait_for_answer
+from app.conversation.find import FindBar
+from tests.app.conversation.showing import Conversation, Show
 from tests.app.fakes import STORY
 
+PROMPT = "THE lamp, in 𝓤𝓷𝓲𝓬𝓸𝓭𝓮: the end"
 
-def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    window.send("THE lamp, in 𝓤𝓷𝓲𝓬𝓸𝓭𝓮: the end")
-    wait_for_answer(qtbot, window)
-    window.actions_by_id["findAction"].trigger()
-    bar, transcript = window.column.find_bar, window.transcript
+
+@pytest.fixture
+def shown(show_conversation: Show) -> Conversation:
+    return show_conversation(prompt=PROMPT)
+
+
+@pytest.fixture
+def bar(qtbot: QtBot, shown: Conversation) -> FindBar:
+    made = FindBar(shown.transcript)
+    qtbot.addWidget(made)
+    made.open()
+    return made
+
+
+def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, shown: Conversation, bar: FindBar) -> None:
     qtbot.keyClicks(bar.field, "the")
-    many = (window.session.turns[0].prompt + STORY).lower().count("the")
+    many = (PROMPT + STORY).lower().count("the")
     assert bar.count.text() == f"1 of {many}"
     selected = []
     for _ in range(many):
-        selected.append(transcript.selected_text())
+        selected.append(shown.transcript.selected_text())
         qtbot.keyClick(bar.field, Qt.Key.Key_Return)
     assert {text.lower() for text in selected} == {"the"}
     assert bar.count.text() == f"1 of {many}", "behind the last comes the first"
     qtbot.keyClick(bar.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert bar.count.text() == f"{many} of {many}"
-    assert sum(len(block.found) for block in transcript.blocks) == many
+    assert sum(len(block.found) for block in shown.transcript.blocks) == many
 
 
-def test_ghosts_are_not_found_and_words_may_stand_around_them(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window, "One")
-    wait_for_answer(qtbot, window)
-    window.find_in_chat()
-    window.column.find_bar.field.setText("gull")
-    assert window.column.find_bar.count.text() == "Not found"
-    window.column.find_bar.field.setText("the last lamp on the point had burned")
-    assert window.column.find_bar.count.text() == "1 of 1"
-    assert window.transcript.selected_text() == "The last lamp on the point had burned"
-    qtbot.keyClick(window.column.find_bar.field, Qt.Key.Key_Escape)
-    assert not window.column.find_bar.isVisible()
-    assert all(block.found == [] for block in window.transcript.blocks)
+def test_ghosts_are_not_found_and_words_may_stand_around_them(shown: Conversation, bar: FindBar) -> None:
+    bar.field.setText("gull")
+    assert bar.count.text() == "Not found"
+    bar.field.setText("the last lamp on the point had burned")
+    assert bar.count.text() == "1 of 1"
+    assert shown.transcript.selected_text() == "The last lamp on the point had burned"
+
+
+def test_escape_closes_the_bar_and_removes_the_marks(qtbot: QtBot, shown: Conversation, bar: FindBar) -> None:
+    bar.field.setText("the")
+    qtbot.keyClick(bar.field, Qt.Key.Key_Escape)
+    assert not bar.isVisible()
+    assert all(block.found == [] for block in shown.transcript.blocks)

@@ -152,7 +152,7 @@ def calls_of(function: Callable[[], object]) -> int:
 )
 def test_reading_is_linear_in_the_length(repeated: str) -> None:
     read(repeated * 10)
-    few, many = (calls_of(lambda times=times: read(repeated * times)) for times in (150, 600))
+    few, many = (calls_of(lambda times=times: read(repeated * times)) for times in (100, 400))
     assert many < 4 * 1.3 * few
 
 
