@@ -25,8 +25,7 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import place_of, spot_of, token_at
-from app.verdict.verdict import Verdict, judge
+from app.session.token_navigation import spot_of
 from engine.lens.pieces import visible
 from engine.lens.rule_comparison import PairedAcceptance, share
 from engine.lens.shared_wording import FINISH_WORDS
@@ -211,7 +210,7 @@ class CompareColumn(QFrame):
     @Slot(object)
     def _show_verdict(self, place: Place | None) -> None:
         """Shows the verdict on this column's token at the position that the cursor highlights in any column."""
-        found = self._verdict_on(place)
+        found = self.text.verdict_at(place)
         if found is None:
             self.verdict.setText(POINT)
             self.verdict.setToolTip("")
@@ -262,13 +261,10 @@ class CompareColumn(QFrame):
         kept = bisect_left(range(len(parts)), True, key=lambda count: not fits(f"{' '.join(parts[:count])} …")) - 1
         return f"{' '.join(parts[: max(0, kept)])} …"
 
-    def _verdict_on(self, place: Place | None) -> Verdict | None:
-        return None if self.run is None else verdict_at(self.run.session.turns, place)
-
     @Slot()
     def _announce(self) -> None:
         """Announces the token reached by arrow keys, and its verdict, to a screen reader."""
-        found = self._verdict_on(self.cursor_place.place)
+        found = self.text.verdict_at(self.cursor_place.place)
         if found is not None and QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.text, found.brief))
 

@@ -25,6 +25,7 @@ from app.conversation.answer_view import AnswerView, ThoughtButton
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
 from app.conversation.letter_formats import Style
+from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import faded
 from app.look.theme import Theme
@@ -122,13 +123,14 @@ class CompareText(AnswerView):
     scrolled = Signal()
 
     def __init__(self, cursor: Cursor) -> None:
-        super().__init__(Session(), cursor)
+        super().__init__(Session())
         self.run: Column | None = None
         self.words = ""
         self._block: TextBlock | None = None
         self._mark: tuple[int, Difference] | None = None
         self._revealed: frozenset[Spot] = frozenset()
         self._moving = False
+        self.pointing = TokenPointer(self, cursor, self)
         self.thought = ThoughtButton(self.viewport())
         self.thought.clicked.connect(self._toggle_thought)
         self.setObjectName("compareText")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.letter_formats import Style
-from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import PaintedView, draw_focus_frame
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, tint
-from app.session.cursor import Cursor
+from app.session.cursor import Place
 from app.session.session import Answer, Session
+from app.session.token_navigation import token_at
+from app.verdict.verdict import Verdict, judge
 from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
 
@@ -24,14 +25,17 @@ class AnswerView(PaintedView):
     """Lays text out in a column and scrolls up and down.
 
     Attributes:
-        pointing: points at tokens with mouse and keys.
         following: whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end.
+
+    Signals:
+        left: the mouse pointer has left the text.
     """
 
-    def __init__(self, session: Session, cursor: Cursor, ghosts: Ghosts = "all") -> None:
+    left = Signal()
+
+    def __init__(self, session: Session, ghosts: Ghosts = "all") -> None:
         super().__init__()
         self.session = session
-        self.pointing = TokenPointer(self, cursor, self)
         self.theme: Theme = DARK
         self.scale = 1.0
         self.ghosts = ghosts
@@ -70,6 +74,11 @@ class AnswerView(PaintedView):
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
         """Returns the answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""
         raise NotImplementedError
+
+    def verdict_at(self, place: Place | None) -> Verdict | None:
+        """Returns the verdict on the token at a place; None for a whole round and for a place that the turns lack."""
+        found = token_at(self.session.turns, place)
+        return None if found is None else judge(*found)
 
     def rebuild(self) -> None:
         """Lays out everything again, for another width or style."""
@@ -114,7 +123,7 @@ class AnswerView(PaintedView):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
-            self.pointing.leave()
+            self.left.emit()
         return super().viewportEvent(event)
 
     def code_moved(self) -> None:

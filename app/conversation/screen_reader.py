@@ -22,7 +22,6 @@ from app.lanes.lanes import Lanes, LanesInterface
 from app.session.attachments import in_short
 from app.session.cursor import Place
 from app.session.token_navigation import place_of, spot_of
-from app.verdict.verdict import verdict_at
 from engine.lens.pieces import NOWHERE, Spot
 
 
@@ -150,7 +149,7 @@ class TranscriptInterface(QAccessibleWidget):
         if isinstance(transcript, Transcript):
             if kind == QAccessible.Text.Value:
                 return plain_text(transcript)
-            verdict = verdict_at(transcript.session.turns, transcript.pointing.cursor.place)
+            verdict = transcript.verdict_at(transcript.pointing.cursor.place)
             if kind == QAccessible.Text.Description and verdict is not None:
                 return verdict.brief
         return super().text(kind)

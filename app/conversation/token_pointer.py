@@ -4,11 +4,11 @@ token cursor."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPen
 
+from app.conversation.answer_view import AnswerView
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Box
 from app.conversation.draft_strip import DraftStrip, draft_strip
@@ -17,9 +17,6 @@ from app.look.marks import draw_bracket, open_box_path
 from app.session.cursor import Cursor, Place
 from app.session.token_navigation import neighbour, place_of, spot_of
 from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of, spot_of_emitted
-
-if TYPE_CHECKING:
-    from app.conversation.answer_view import AnswerView
 
 LAST = 2**31
 LANDMARKS = 40
@@ -50,6 +47,7 @@ class TokenPointer(QObject):
         self._hovering = False
         self._walked_to: Place | None = None
         self._painted = QRect()
+        view.left.connect(self.leave)
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
         cursor.marked.connect(self._marked)
@@ -146,6 +144,7 @@ class TokenPointer(QObject):
         self._hovering = place is not None
         self.cursor.point(place)
 
+    @Slot()
     def leave(self) -> None:
         """Ends hovering, because the mouse pointer left or the text under it moved."""
         if self._hovering:

@@ -30,6 +30,7 @@ from app.conversation.hit_testing import Hit, Selection
 from app.conversation.legend import Legend
 from app.conversation.letter_formats import Style
 from app.conversation.message_tools import MessageTools
+from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.theme import Theme
@@ -86,7 +87,7 @@ class Transcript(AnswerView):
         cursor: Cursor,
         reading: bool = False,
     ) -> None:
-        super().__init__(session, cursor, ghosts)
+        super().__init__(session, ghosts)
         self.reading = reading
         self.may_move = False
         self.status = ""
@@ -109,6 +110,7 @@ class Transcript(AnswerView):
             f"sideways, {native_keys('Ctrl+A')} selects all, {native_keys('Ctrl+C')} copies.",
         )
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.pointing = TokenPointer(self, cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.buttons = AnswerButtons(

@@ -15,7 +15,7 @@ from app.look.placing import visible_part
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.token_navigation import token_at
-from app.verdict.verdict import Alternative, tokens_before, verdict_at
+from app.verdict.verdict import Alternative, tokens_before
 
 DELAY = 350
 """Milliseconds of hovering before the card is shown; `NEXT` if it shows another token already."""
@@ -176,7 +176,7 @@ class VerdictHost(QObject):
 
     def announce(self, place: Place) -> None:
         """Announces a token, its state and its position in the text to a screen reader."""
-        verdict = verdict_at(self.transcript.session.turns, place)
+        verdict = self.transcript.verdict_at(place)
         if QAccessible.isActive() and verdict is not None:
             offset = offset_of(self.transcript, place)
             QAccessible.updateAccessibility(QAccessibleTextCursorEvent(self.transcript, offset))
@@ -185,7 +185,7 @@ class VerdictHost(QObject):
     # What is shown
 
     def _show(self, place: Place | None) -> None:
-        verdict = verdict_at(self.transcript.session.turns, place)
+        verdict = self.transcript.verdict_at(place)
         if place is None or verdict is None:
             self.hide()
             return
@@ -264,8 +264,7 @@ class VerdictHost(QObject):
 def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoint:
     """Returns the top left corner for a card inside `room`: below, above, to the right or to the left of `anchor`, the first that
     covers nothing of `avoid`, or the one that covers least."""
-    left = max(room.left(), min(anchor.left() - 20, room.right() + 1 - size.width()))
-    top = max(room.top(), min(anchor.top() - 20, room.bottom() + 1 - size.height()))
+    left, top = anchor.left() - 20, anchor.top() - 20
     tries = (
         QPoint(left, anchor.bottom() + GAP),
         QPoint(left, anchor.top() - GAP - size.height()),

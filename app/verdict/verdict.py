@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.look.wording import RULE_TITLES
-from app.session.cursor import Place
-from app.session.session import Answer, Turn
-from app.session.token_navigation import token_at
+from app.session.session import Answer
 from app.verdict.residual import ResidualShare, draft_probability, residual_after
 from engine.lens.draws import Draws, Score, draws_at
 from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, quoted, visible, visible_candidate, where_proposed
@@ -166,12 +164,6 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         coins=coins_at(round_, spot, greedy),
         siblings=siblings_of(round_, spot),
     )
-
-
-def verdict_at(turns: Sequence[Turn], place: Place | None) -> Verdict | None:
-    """Returns the verdict on the token at a place; None for a whole round and for a place that the turns lack."""
-    found = token_at(turns, place)
-    return None if found is None else judge(*found)
 
 
 def tokens_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:

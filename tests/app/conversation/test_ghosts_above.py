@@ -124,10 +124,6 @@ def test_while_text_streams_no_line_moves_down_or_up(qtbot: QtBot) -> None:
         both = min(len(seen), len(tops))
         assert tops[:both] == pytest.approx(seen[:both], abs=0.1)
         seen = tops
-    at_once = whole(STORY * 2, 260)
-    assert [top for top, _, _ in line_places(streamed)] == pytest.approx([top for top, _, _ in line_places(at_once)], abs=0.1)
-    for (_, area), (_, other) in zip(ghosts(streamed), ghosts(at_once), strict=True):
-        assert area.getRect() == pytest.approx(other.getRect(), abs=0.1)
 
 
 def test_streamed_in_random_parts_ghosts_have_the_same_places(qtbot: QtBot) -> None:
