@@ -68,6 +68,7 @@ CUT = {
     "marks of lists": "- i\n * j\n  + k\n   - l\n    - m",
     "link": '[a *b*](http://c.d/e_f_g "t") https://a.b/c_(d)_. ![i](j) [x\ny](z) <http://q.r>, [u](v\nw',
     "TeX": "$$\na\n# b\n- c\n\n$$\nx = **y**\n$$\nd $e_f$ \\(g*h*\\) $$\ni\n$$\n",
+    "TeX that begins like a heading": "$$\n#\n$$",
     "TeX in a list": "- j\n\\[\n- k\n\\]\n> $$\n> l\n> $$\n- a\n$$\n- b\n$$\n",
     "emphasis over lines": "**a\nb** *c\nd\n\ne* ~~f\ng~~ `h\ni` ***j** k\nl*\n# **m\nn**",
     "letters beyond 16 bits": "😀 **😀\n`😀`** [😀](😀)\n- 😀\n\n| 😀 |\n|--|\n| *😀* |\r\n\tx\x00\u2028",
