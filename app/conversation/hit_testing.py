@@ -14,8 +14,6 @@ from app.conversation.token_boxes import spot_at
 from app.look.wording import DEFINITIONS
 
 SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
-
-
 Position = tuple[int, int]
 """A border between two letters: the index of a block, and a character offset in it."""
 

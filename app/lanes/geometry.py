@@ -108,13 +108,9 @@ class Extent:
         self._rows += sum(rows)
         if self._totals:
             self.typical_rows = _step(self.typical_rows, math.ceil(self._rows / self.rounds))
-            self.span = _step(self.span, round_up(self.quantile(SPAN_QUANTILE)))
+            self.span = _step(self.span, round_up(self._totals[int(SPAN_QUANTILE * len(self._totals))]))
             self.typical_count = _step(self.typical_count, self._counts[int(COUNT_QUANTILE * len(self._counts))])
         return rows
-
-    def quantile(self, share: float) -> float:
-        """Returns the time in ms that this share of the rounds does not exceed."""
-        return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))]
 
 
 def _step(size: Size, needed: Size) -> Size:
