@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
 from app.conversation.answer_view import ThoughtButton
-from app.conversation.blocks import CONTINUE, AnswerBlock, Block
+from app.conversation.blocks import CONTINUE, AnswerBlock
 from app.conversation.chunks import CodeScroll
 from app.conversation.floating_buttons import FloatingButtons, WidgetPool, floating
 from app.conversation.text_flow import BAR
@@ -108,7 +108,7 @@ class AnswerButtons:
         self,
         column: QRect,
         scrolled: int,
-        newest: Block | None,
+        newest: AnswerBlock | None,
         in_view: Sequence[tuple[AnswerBlock, float]],
         may_repeat: bool,
         unfinished: Sequence[tuple[int, AnswerBlock, float]],
@@ -122,8 +122,8 @@ class AnswerButtons:
             unfinished: the answers in view that can be continued now, with the indices of their turns.
         """
         size = round(26 * self._look[1])
-        done = isinstance(newest, AnswerBlock) and not newest.answer.running
-        if isinstance(newest, AnswerBlock) and done:
+        done = newest is not None and not newest.answer.running
+        if newest is not None and done:
             y = round(newest.top + newest.footer_top - scrolled - 5)
             for place, button in enumerate((self.regenerate, self.copy, self.reading)):
                 button.setGeometry(column.right() - (place + 1) * size - 4 * place, y, size, size)
@@ -165,7 +165,7 @@ class AnswerButtons:
             bar.setGeometry(column.left() + round(scroll.left), y, round(scroll.right - scroll.left), round(BAR))
 
     def _place_continues(
-        self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[int, AnswerBlock, float]], size: int
+        self, column: QRect, newest: AnswerBlock | None, unfinished: Sequence[tuple[int, AnswerBlock, float]], size: int
     ) -> None:
         """Places a Continue button left of the other buttons of each answer that can be continued, where there is room."""
         blocks = {turn: (block, top) for turn, block, top in unfinished if block.may_show_continue}

@@ -216,7 +216,7 @@ class Transcript(AnswerView):
         for turn in self.session.turns[known:]:
             self.blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
             self.blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
-        if self.blocks and isinstance(newest := self.blocks[-1], AnswerBlock):
+        if (newest := self._newest) is not None:
             newest.status, newest.fraction, newest.may_move = self.status, self.fraction, self.may_move
             scrolled = self.verticalScrollBar().value()
             kept = self.pointing.landmarks() if newest.switches_view and not self.following and newest.shown else []
@@ -241,7 +241,7 @@ class Transcript(AnswerView):
     @property
     def is_moving(self) -> bool:
         """Whether verdicts are just appearing in the newest answer, so that a frame is due even if nothing arrives."""
-        return bool(self.blocks) and isinstance(newest := self.blocks[-1], AnswerBlock) and bool(newest.motion)
+        return self._newest is not None and bool(self._newest.motion)
 
     def _place(self) -> None:
         self.tools.reserve_room(self.blocks)
@@ -296,7 +296,7 @@ class Transcript(AnswerView):
         self.buttons.place(
             self.column,
             self.verticalScrollBar().value(),
-            self.blocks[-1] if self.blocks else None,
+            self._newest,
             [(block, top) for _, block, top in in_view if isinstance(block, AnswerBlock)],
             not session.replaying and not session.read_only,
             [
@@ -377,6 +377,10 @@ class Transcript(AnswerView):
     @property
     def _answer_blocks(self) -> list[AnswerBlock]:
         return [block for block in self.blocks if isinstance(block, AnswerBlock)]
+
+    @property
+    def _newest(self) -> AnswerBlock | None:
+        return self.answer_block(len(self.blocks) // 2 - 1)
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
         """Returns the block of a turn's answer."""
@@ -501,8 +505,8 @@ class Transcript(AnswerView):
     def copy_answer(self) -> None:
         """Copies the newest answer to the clipboard, without rejected proposals and without thoughts. An answer that consists of
         thoughts alone is copied whole."""
-        if self._answer_blocks:
-            text = self._answer_blocks[-1].answer.text
+        if self._newest is not None:
+            text = self._newest.answer.text
             QGuiApplication.clipboard().setText(text.answer or text.text)
 
     # Qt
