@@ -29,8 +29,9 @@ TEXT = f"Before.\n\n```python\ndef find():\n{LONG}\n    return found\n```\n\nBet
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
-def tokens(text: str) -> list[Piece]:
-    return [Piece(text[at : at + 4], "accepted", Spot(at // 4, True, 0)) for at in range(0, len(text), 4)]
+def tokens(text: str, letters: int = 4) -> list[Piece]:
+    starts = range(0, len(text), letters)
+    return [Piece(text[at : at + letters], "accepted", Spot(index, True, 0)) for index, at in enumerate(starts)]
 
 
 def laid_out(text: str, reads: bool, width: float = 420) -> Flow:
@@ -112,7 +113,9 @@ def test_an_open_block_scrolls_while_it_grows_and_lays_out_no_line_again() -> No
 
 @pytest.mark.usefixtures("qapp", "fonts")
 def test_a_line_without_end_is_broken_so_that_a_token_costs_the_same() -> None:
-    flow = laid_out("```\n" + "x = 1, " * 900, reads=False)
+    flow = Flow(Style(themes.DARK, themes.reading_font(1), themes.mono_font(1)), 420, markdown=True)
+    for piece in tokens("```\n" + "x = 1, " * 900, letters=20):
+        flow.append([piece])
     assert max(len(chunk.text) for chunk in flow.chunks) <= CODE_LINE * (CODE_LINES + 1)
     assert max(chunk.layout.lineCount() for chunk in flow.chunks if chunk.layout) <= CODE_LINES
 
