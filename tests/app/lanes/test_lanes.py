@@ -116,30 +116,38 @@ def test_leaving_the_lanes_points_at_nothing(qtbot: QtBot, open_lanes: Open) -> 
     assert lanes.cursor_place.place is None
 
 
+KEYS = {
+    "<": Qt.Key.Key_Left,
+    ">": Qt.Key.Key_Right,
+    "^": Qt.Key.Key_Up,
+    "v": Qt.Key.Key_Down,
+    "H": Qt.Key.Key_Home,
+    "E": Qt.Key.Key_End,
+    "R": Qt.Key.Key_Return,
+}
+
+
+def walk(qtbot: QtBot, lanes: Lanes, path: str) -> list[Place | None]:
+    """Presses the keys of a path; returns the place pointed at after each."""
+    found = []
+    lanes.setFocus()
+    for step in path:
+        qtbot.keyClick(lanes, KEYS[step])
+        found.append(lanes.cursor_place.place)
+    return found
+
+
 def test_arrow_keys_walk_from_round_to_round_and_from_token_to_token(qtbot: QtBot, open_lanes: Open) -> None:
     lanes = open_lanes([make_round(i, [" a"] * (i % 3), " b", [" x"]) for i in range(6)])
-    cursor = lanes.cursor_place
-    lanes.setFocus()
-
-    def press(*keys: Qt.Key) -> Place | None:
-        for key in keys:
-            qtbot.keyClick(lanes, key)
-        return cursor.place
-
-    assert press(Qt.Key.Key_Home) == Place(0, 0)
-    assert press(Qt.Key.Key_Down) == Place(0, 1)
-    assert press(Qt.Key.Key_Right) == Place(0, 1, 0)
-    assert press(Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Right) == Place(0, 1, None, 1), "it stops at the last token"
-    assert press(Qt.Key.Key_Down) == Place(0, 2, 2), "down keeps to the column"
-    assert press(Qt.Key.Key_Down) == Place(0, 3, None, 0), "or to the last token of a shorter lane"
-    assert press(Qt.Key.Key_Up) == Place(0, 2, 2)
-    assert press(Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left) == Place(0, 2)
-    assert press(Qt.Key.Key_End, Qt.Key.Key_Down) == Place(0, 5)
-    assert press(Qt.Key.Key_Return) == Place(0, 5)
-    assert cursor.pin_place == Place(0, 5)
-    assert press(Qt.Key.Key_Up) == Place(0, 4)
+    assert walk(qtbot, lanes, "Hv>") == [Place(0, 0), Place(0, 1), Place(0, 1, 0)]
+    assert walk(qtbot, lanes, ">>>")[1:] == [Place(0, 1, None, 1)] * 2, "it stops at the last token"
+    assert walk(qtbot, lanes, "vv^") == [Place(0, 2, 2), Place(0, 3, None, 0), Place(0, 2, 2)], "down keeps to the column"
+    assert walk(qtbot, lanes, "<<<<")[-2:] == [Place(0, 2)] * 2
+    assert walk(qtbot, lanes, "EvR") == [Place(0, 5)] * 3
+    assert lanes.cursor_place.pin_place == Place(0, 5)
+    assert walk(qtbot, lanes, "^") == [Place(0, 4)]
     lanes.clearFocus()
-    assert cursor.place == Place(0, 5), "what a key pointed at is left with the lanes; the pinned place stays"
+    assert lanes.cursor_place.place == Place(0, 5), "what a key pointed at is left with the lanes; the pinned place stays"
 
 
 def test_a_place_pinned_elsewhere_is_scrolled_to_and_one_pointed_at_is_not(open_lanes: Open) -> None:
@@ -389,25 +397,15 @@ def test_a_lane_is_as_high_as_its_tree_and_every_choice_can_be_pointed_at(qtbot:
 
 def test_arrow_keys_walk_through_a_tree_and_on_to_the_next_round(qtbot: QtBot, open_lanes: Open) -> None:
     lanes = open_lanes(TREES)
-    lanes.setFocus()
-    keys = {"<": Qt.Key.Key_Left, ">": Qt.Key.Key_Right, "^": Qt.Key.Key_Up, "v": Qt.Key.Key_Down}
-
-    def walk(path: str) -> list[Place | None]:
-        found = []
-        for step in path:
-            qtbot.keyClick(lanes, keys[step])
-            found.append(lanes.cursor_place.place)
-        return found
-
-    qtbot.keyClick(lanes, Qt.Key.Key_Home)
-    assert walk(">v") == [Place(0, 0, 0), Place(0, 1, 0)], "into the text of the tree"
-    assert walk("v^") == [Place(0, 1, 2), Place(0, 1, 0)], "the other choice for the position"
-    assert walk(">vvv") == [Place(0, 1, None, 1), Place(0, 1, 1), Place(0, 1, 3), Place(0, 1, 4)]
-    assert walk("<") == [Place(0, 1, 2)], "to the left is what it follows"
-    assert walk(">^^>>") == [Place(0, 1, 4), Place(0, 1, 3), Place(0, 1, 1), Place(0, 1, 5), Place(0, 1, 5)]
-    assert walk("v^") == [Place(0, 2, None, 1), Place(0, 1, None, 1)], "below the last choice comes the next round"
-    assert walk("^") == [Place(0, 0, None, 1)], "and above the first the one before"
-    walk("v<")
+    walk(qtbot, lanes, "H")
+    assert walk(qtbot, lanes, ">v") == [Place(0, 0, 0), Place(0, 1, 0)], "into the text of the tree"
+    assert walk(qtbot, lanes, "v^") == [Place(0, 1, 2), Place(0, 1, 0)], "the other choice for the position"
+    assert walk(qtbot, lanes, ">vvv") == [Place(0, 1, None, 1), Place(0, 1, 1), Place(0, 1, 3), Place(0, 1, 4)]
+    assert walk(qtbot, lanes, "<") == [Place(0, 1, 2)], "to the left is what it follows"
+    assert walk(qtbot, lanes, ">^^>>") == [Place(0, 1, 4), Place(0, 1, 3), Place(0, 1, 1), Place(0, 1, 5), Place(0, 1, 5)]
+    assert walk(qtbot, lanes, "v^") == [Place(0, 2, None, 1), Place(0, 1, None, 1)], "below the last choice comes the next round"
+    assert walk(qtbot, lanes, "^") == [Place(0, 0, None, 1)], "and above the first the one before"
+    walk(qtbot, lanes, "v<")
     assert lanes.accessible_text() == "“a” accepted, choice 2 of 2 at depth 1, round 2"
 
 
