@@ -8,8 +8,9 @@ bold, and a part of one link or one code block is just its text.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -72,10 +73,8 @@ class ReadingFlow(Flow):
         lines = self.document.source.split("\n")
         self._lines = [0, *accumulate(len(line) + 1 for line in lines)]
         self._size = style.text.pixelSize()
-        self._spoken: list[tuple[str, Spot]] | None = None
         self.chunks = [*self._chunks()] or self.chunks
         self._lay_out_from(0)
-        self._codes = self._find_codes()
 
     # From parts to chunks
 
@@ -155,23 +154,20 @@ class ReadingFlow(Flow):
 
     # In words
 
-    @property
+    @cached_property
     def spoken(self) -> list[tuple[str, Spot]]:
         """The text for a screen reader, without Markdown syntax, in parts of one token each. Items begin with their markers,
         cells of a row are separated by commas, and every part of the document is a line."""
-        if self._spoken is None:
-            self._spoken = [*self._in_words()]
-        return self._spoken
-
-    def _in_words(self) -> Iterator[tuple[str, Spot]]:
+        found: list[tuple[str, Spot]] = []
         for index, chunk in enumerate(self.chunks):
             spot = chunk.runs[0].spot if chunk.runs else chunk.newline_spot
             if index:
-                yield "\n", spot
+                found.append(("\n", spot))
             if isinstance(chunk, Rendered) and chunk.marker:
-                yield f"{chunk.marker} ", spot
+                found.append((f"{chunk.marker} ", spot))
             for run in chunk.runs:
-                yield slice_units(chunk.text, run.start, run.end).replace(LINE_BREAK, ", "), run.spot
+                found.append((slice_units(chunk.text, run.start, run.end).replace(LINE_BREAK, ", "), run.spot))
+        return found
 
     # Places
 
@@ -272,12 +268,9 @@ class ReadingFlow(Flow):
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
         chunk.below, chunk.extent = 0.0, self._extent(chunk, inset) if chunk.code else 0.0
 
-    @property
+    @cached_property
     def codes(self) -> list[tuple[float, float, Code]]:
         """The code blocks, each with its top and its bottom."""
-        return self._codes
-
-    def _find_codes(self) -> list[tuple[float, float, Code]]:
         found: list[tuple[float, float, Code]] = []
         top = 0.0
         for chunk in self.chunks:
