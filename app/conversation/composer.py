@@ -1,4 +1,7 @@
-"""The message field with its buttons, the chips of attached files and of active settings, and the display of the context use."""
+"""The message field with its buttons, the chips of attached files and of active settings, and the display of the context use.
+
+Long pasted texts are attached like a file; a preview shows them and can put them into the message instead.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ from app.session.attachments import Attachment, is_attachable, joined, taken_apa
 from engine.values.wording import amount
 
 MAX_LINES = 9
-MOST_LETTERS, MOST_LINES = 4000, 60
-"""Limits above which a pasted text becomes an attachment; in the field, it would hide the conversation."""
+"""Most lines of the field."""
+LONGEST_PASTED, MOST_PASTED_LINES = 4000, 60
+"""Limits (in letters and lines) above which a pasted text becomes an attachment; in the field, it would hide the conversation."""
 PREVIEW_SIZE = QSize(680, 520)
 LONGEST_NAME = 28
 """Letters of a file's name on its chip."""
@@ -114,7 +118,7 @@ def dropped_files(data: QMimeData) -> list[Path]:
 
 def is_long(text: str) -> bool:
     """Returns whether a pasted text is attached instead of inserted into the field."""
-    return bool(text.strip()) and (len(text) > MOST_LETTERS or text.count("\n") >= MOST_LINES)
+    return bool(text.strip()) and (len(text) > LONGEST_PASTED or text.count("\n") >= MOST_PASTED_LINES)
 
 
 def pasted(text: str, taken: Collection[str]) -> Attachment:
