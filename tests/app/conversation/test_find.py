@@ -15,7 +15,7 @@ PROMPT = "THE lamp, in 𝓤𝓷𝓲𝓬𝓸𝓭𝓮: the end"
 
 @pytest.fixture
 def shown(show_conversation: Show) -> Conversation:
-    return show_conversation(prompt=PROMPT)
+    return show_conversation(prompt=PROMPT, ghosts="all")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def bar(qtbot: QtBot, shown: Conversation) -> FindBar:
 
 
 def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, shown: Conversation, bar: FindBar) -> None:
-    qtbot.keyClicks(bar.field, "the")
+    qtbot.keyClicks(bar.field, "tHe")
     many = (PROMPT + STORY).lower().count("the")
     assert bar.count.text() == f"1 of {many}"
     selected = []
@@ -42,7 +42,9 @@ def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, shown: Con
 
 
 def test_ghosts_are_not_found_and_words_may_stand_around_them(shown: Conversation, bar: FindBar) -> None:
-    bar.field.setText("gull")
+    flow = shown.transcript.blocks[1].flow
+    assert "wall" in flow.text_between(0, flow.length, keep_ghosts=True)
+    bar.field.setText("wall")
     assert bar.count.text() == "Not found"
     bar.field.setText("the last lamp on the point had burned")
     assert bar.count.text() == "1 of 1"
