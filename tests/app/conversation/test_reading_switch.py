@@ -30,7 +30,7 @@ def test_an_answer_is_read_without_syntax_once_it_is_done_and_the_choice_is_kept
     qtbot: QtBot, open_window: Open, tmp_path: Path
 ) -> None:
     path = tmp_path / "settings.json"
-    window, engine = open_window(story_rounds(MARKDOWN), path)
+    window, engine = open_window(story_rounds(), path)
     engine.pause_after = 12
     window.actions_by_id["readingAction"].trigger()
     window.send("Tell me of lamps.")
