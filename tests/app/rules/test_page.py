@@ -324,9 +324,12 @@ def test_the_page_is_reached_by_key_and_from_the_menu(qtbot: QtBot, open_window:
     changes.setCurrentIndex(changes.changes.index(wanted("rejection").index(place)))
     qtbot.keyClick(changes, Qt.Key.Key_Down)
     assert window.cursor_place.place == place
-    panel = QRect(window.panel.mapTo(window, QPoint(0, 0)), window.panel.size())
-    qtbot.waitUntil(lambda: card.isVisible() and card.geometry().right() > panel.left() - 40)
-    assert not card.geometry().intersects(panel), "what the keys go through stays in sight"
+
+    def panel() -> QRect:
+        return QRect(window.panel.mapTo(window, QPoint(0, 0)), window.panel.size())
+
+    qtbot.waitUntil(lambda: card.isVisible() and card.geometry().right() > panel().left() - 40)
+    assert not card.geometry().intersects(panel()), "what the keys go through stays in sight"
     window.transcript.setFocus()
     assert window.cursor_place.place is None
     qtbot.waitUntil(card.isHidden)
