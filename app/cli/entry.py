@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status. No traceback reaches the user: defects go to the log."""
     guard_terminals()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = _parser().parse_args(words)
+    parsed = make_parser().parse_args(words)
     parsed.words = words
     log_to_file()
     command: Callable[[argparse.Namespace], int] = parsed.command
@@ -72,7 +72,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the whole command line."""
     parser = _Parser(
         prog="draftlight",
         description="Chat with a local language model and watch speculative decoding as it happens. "

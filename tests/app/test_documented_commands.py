@@ -210,7 +210,7 @@ class Place:
 
     def _understands(self, words: list[str]) -> None:
         """The program's own parser takes the words."""
-        entry._parser().parse_args(words)
+        entry.make_parser().parse_args(words)
 
     def make(self, words: list[str]) -> None:
         """Target and variables, as make itself understands them; ARGS and PYTEST_ARGS as what gets them does."""

@@ -29,6 +29,7 @@ from engine.types import FILTERS, DecodingOptions, TaskProgress
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import PeerToken
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeCapabilities, FakeDrafter, FakeLoadedDrafter, FakeTarget
+from tests.engine.runtime.process.processes import until
 
 PROMPTS = [
     {"id": "one", "category": "chat", "turns": ["hello", "again"]},
@@ -65,7 +66,7 @@ class BenchedBackend(FakeBackend):
             raise DraftlightError("the machine is on fire")
         if self.answers == self.wait_after:
             self.reached.set()
-            assert context.control._stopped.wait(PATIENCE)
+            assert until(lambda: context.control.stopped)
         yield from super().decode(context)
 
     def peer(

@@ -376,7 +376,8 @@ def program(*arguments: str) -> list[str]:
     """The command over a fake model."""
     code = (
         "import sys, engine.runtime.worker; from engine.runtime.worker import Engine; from tests.engine.fakes import "
-        "FakeBackend; engine.runtime.worker.Engine = lambda: Engine(FakeBackend); from app.cli.entry import main; sys.exit(main())"
+        "FakeBackend; engine.runtime.worker.Engine = lambda: Engine(FakeBackend); from app.cli.entry import main; "
+        "sys.exit(main())"
     )
     return [sys.executable, "-c", code, *arguments]
 
@@ -703,7 +704,7 @@ def test_without_qt_the_window_says_what_to_do(
 
 
 def test_asking_for_help_or_a_version_needs_neither_qt_nor_mlx(home: Path) -> None:
-    code = "import sys; from app.cli.entry import _parser; print(sorted({'mlx', 'PySide6', 'numpy'} & set(sys.modules)))"
+    code = "import sys; from app.cli.entry import make_parser; print(sorted({'mlx', 'PySide6', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
