@@ -45,7 +45,6 @@ class ChartsPage(QWidget):
         self._scale = 1.0
         self._material: Material | None = None
         self.sections: dict[ChartName, Section] = {name: Section(kind) for name, kind in CHARTS.items()}
-        self.proposals_note = self.sections["proposals"].note
         self.measure = named(
             push_button("Measure plain speed", "smallButton", self.baseline_requested),
             label="Measure the plain speed",

@@ -384,7 +384,7 @@ class SeedField(NumberField):
         self._description, self._last, self._scale = "", "", 1.0
         super().__init__(RANGES["seed"])
         self.setMinimum(self.NO_SEED)
-        self.show_seed(None)
+        self.show_value(None)
         self.edited.connect(self._show_last)
 
     def describe(self, description: str) -> None:
@@ -416,23 +416,11 @@ class SeedField(NumberField):
         return "" if value == self.NO_SEED else super().textFromValue(value)
 
     def show_value(self, value: object) -> None:
-        """Shows the seed in force; an empty field for None."""
+        """Shows the seed in force, from its first digit; an empty field for None."""
         super().show_value(self.NO_SEED if value is None else value)
-
-    def show_seed(self, seed: int | None) -> None:
-        """Shows a fixed seed, or none."""
-        self.show_value(seed)
         if not self.hasFocus():
             self.lineEdit().setCursorPosition(0)
         self._show_last()
-
-    def setText(self, text: str) -> None:
-        """Sets the text as if it were typed."""
-        self.lineEdit().setText(text)
-
-    def placeholderText(self) -> str:
-        """Returns the placeholder of the empty field."""
-        return self.lineEdit().placeholderText()
 
     def show_last(self, seed: int | None) -> None:
         """Shows the seed drawn last; None if there was none."""

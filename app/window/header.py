@@ -136,7 +136,7 @@ class Header(QWidget):
         self.rule.set_rule(settings.rule)
         self.gamma.show_value(settings.gamma)
         self.temperature.show_value(settings.temperature)
-        self.seed.show_seed(settings.seed)
+        self.seed.show_value(settings.seed)
         self.pin.setChecked(settings.seed is not None)
         self.panel.setChecked(settings.side_panel)
         del blockers
@@ -203,7 +203,7 @@ class Header(QWidget):
         value = None
         if self.pin.isChecked():
             value = self._last_seed if self.seed.seed is None else self.seed.seed
-        self.seed.show_seed(value)
+        self.seed.show_value(value)
         self.pin.setChecked(value is not None)
         self.changed.emit("seed", value)
 

@@ -149,7 +149,7 @@ def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: Qt
             assert section.chart.marker.isVisible()
             assert section.chart.marker.value() == index + 1, "rounds are numbered from 1"
             assert section.readout.longest_text.startswith(f"round {index + 1}: ")
-    assert page.proposals_note.longest_text == "█ accepted  ▨ rejected  □ unjudged", "the legend of the columns stays"
+    assert page.sections["proposals"].note.longest_text == "█ accepted  ▨ rejected  □ unjudged", "the legend of the columns stays"
     page.cursor_place.leave()
     assert not any(section.chart.marker.isVisible() for section in page.sections.values())
     assert page.sections["proposals"].readout.longest_text == "below:  ━━ accepted  expected:  ┈┈ Match  ━┈ Gumbel  ╍╍ Rejection"

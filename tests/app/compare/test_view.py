@@ -700,7 +700,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     controls.temperature.setValue(0.3)
     set_drafter(column, "ngram")
     assert column.title.toolTip() == column.title.text() == "Rejection, N-gram"
-    view.bar.seed.setText("99")
+    view.bar.seed.lineEdit().setText("99")
     view.bar.longest.setValue(17)
     engine.hold = True
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)

@@ -60,16 +60,16 @@ def test_a_seed_that_was_drawn_does_not_look_typed(last: int, scale: float, qtbo
     field.set_look(scale)
     field.show_last(last)
     assert field.seed is None and field.text() == ""
-    words = field.placeholderText()
+    words = field.lineEdit().placeholderText()
     assert words == f"random (last {last})" if last < 10**6 else f"last {last}", "even the longest is named"
     assert field.fontMetrics().horizontalAdvance(words) <= field.width() - 4
     assert field.toolTip() == f"A seed. The last one was {last}."
-    field.show_seed(last)
+    field.show_value(last)
     assert field.seed == last
     assert field.fontMetrics().horizontalAdvance(field.text()) <= field.width() - 4
-    field.show_seed(None)
+    field.show_value(None)
     field.show_last(None)
-    assert field.placeholderText() == "random"
+    assert field.lineEdit().placeholderText() == "random"
 
 
 def wheel(control: QWidget, by: int) -> None:

@@ -83,7 +83,7 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     assert window.header.seed.text() == ""
-    assert window.header.seed.placeholderText() == "random (last 4242)"
+    assert window.header.seed.lineEdit().placeholderText() == "random (last 4242)"
     assert not window.header.pin.isChecked()
     assert "4242" in window.header.pin.toolTip()
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)

@@ -19,7 +19,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     window, engine = open_window()
     window.header.gamma.setValue(9)
     window.header.temperature.setValue(1.3)
-    window.header.seed.setText("123")
+    window.header.seed.lineEdit().setText("123")
     window.header.seed.editingFinished.emit()
     window.options.fields["top_p"].widget.setValue(0.9)
     window.options.fields["top_k"].widget.setValue(40)

@@ -80,7 +80,7 @@ def test_every_named_control_exists(qtbot: QtBot, open_window: Open, width: int,
     wait_for_answer(qtbot, window)
     window.panel.show_page("charts")
     settle()
-    header, names = window.header, window.panel.charts.proposals_note
+    header, names = window.header, window.panel.charts.sections["proposals"].note
     controls = [header.target, header.drafter, header.rule, header.gamma, header.temperature, header.seed, header.pin]
     lowest = header.strip.y() if header.strip.isVisible() else header.height()
     for control in controls:
