@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from app.cli import bench as cli_bench
-from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.output import ProgressBar
 from engine.decode.context import DecodeContext
@@ -23,7 +22,6 @@ from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
 from engine.files.paths import data_folder
-from engine.runtime.worker import Engine
 from engine.tools.bench.journal import exclusive_use
 from engine.types import FILTERS, DecodingOptions, TaskProgress
 from engine.values.errors import DraftlightError
@@ -81,11 +79,8 @@ class BenchedBackend(FakeBackend):
 
 
 @pytest.fixture
-def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> BenchedBackend:
-    prepared = BenchedBackend()
-    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
-    monkeypatch.setattr(cli, "log_to_file", lambda: None)
-    return prepared
+def backend(use: Callable[[BenchedBackend], BenchedBackend]) -> BenchedBackend:
+    return use(BenchedBackend())
 
 
 @pytest.fixture

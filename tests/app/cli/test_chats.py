@@ -7,22 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import entry as cli
 from app.cli.entry import main
 from engine.chats import ChatStore, StoredMessage
 from engine.rounds.trace import read
-from engine.runtime.worker import Engine
 from tests.engine.chats.test_exchange import LM_STUDIO
 from tests.engine.fakes import FakeBackend
-
-
-@pytest.fixture
-def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
-    """The command line over a fake model; `home` is its data folder."""
-    prepared = FakeBackend()
-    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
-    monkeypatch.setattr(cli, "log_to_file", lambda: None)
-    return prepared
 
 
 def kept(home: Path, conversation: int = 1) -> list[StoredMessage]:

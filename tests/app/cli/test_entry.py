@@ -27,7 +27,6 @@ from engine.lens.shared_wording import no_template
 from engine.machine.provenance import version
 from engine.rounds.metrics import summarise
 from engine.rounds.trace import Trace, read
-from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, ProveRequest, Round, Status
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import BenchRequest
@@ -38,16 +37,6 @@ from tests.engine.files.ollama_store import write_layer, write_manifest, write_w
 from tests.engine.hub_server import hub_on_the_loopback
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
-    """The command line over a fake model; `home` is its data folder."""
-    prepared = FakeBackend()
-    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
-    # The log file would be left open in a folder that is about to vanish.
-    monkeypatch.setattr(cli, "log_to_file", lambda: None)
-    return prepared
 
 
 def trace_in(home: Path) -> Trace:

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import entry as cli
 from app.cli.entry import main
-from engine.runtime.worker import Engine
 from engine.types import PLANTS, ProveRequest
 from engine.values.requests.prove import Finding
 from engine.values.statistics import ChiSquare
@@ -47,11 +45,8 @@ class ProvingBackend(FakeBackend):
 
 
 @pytest.fixture
-def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> ProvingBackend:
-    prepared = ProvingBackend()
-    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
-    monkeypatch.setattr(cli, "log_to_file", lambda: None)
-    return prepared
+def backend(use: Callable[[ProvingBackend], ProvingBackend]) -> ProvingBackend:
+    return use(ProvingBackend())
 
 
 def test_all_passed(backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from app.cli import entry as cli
 from app.cli.entry import main
 from engine.runtime.worker import Engine
 from engine.values.errors import DraftlightError
@@ -53,11 +52,8 @@ class TrainingBackend(FakeBackend):
 
 
 @pytest.fixture
-def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingBackend:
-    prepared = TrainingBackend()
-    monkeypatch.setattr("engine.runtime.worker.Engine", lambda: Engine(lambda: prepared))
-    monkeypatch.setattr(cli, "log_to_file", lambda: None)
-    return prepared
+def backend(use: Callable[[TrainingBackend], TrainingBackend]) -> TrainingBackend:
+    return use(TrainingBackend())
 
 
 def test_omitted_options_have_defaults(backend: TrainingBackend, capsys: pytest.CaptureFixture[str]) -> None:
