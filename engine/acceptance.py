@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.noise.source import NO_TOKEN, NoiseSource
 from engine.target.distribution import Distribution, OneHot
-from engine.types import MAX_GAMMA, Rule
+from engine.types import Rule
 
 Draft = Distribution | OneHot
 
@@ -30,7 +30,6 @@ class RoundNoise:
     def __init__(self, source: NoiseSource, position: int) -> None:
         self.source = source
         self.position = position
-        self._tossed: mx.array | None = None
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
         """Returns (rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
@@ -38,17 +37,15 @@ class RoundNoise:
 
     def shared_and_margins(self, rows: Distribution, first: int = 0) -> tuple[mx.array, mx.array]:
         """Returns the ids of `shared`, and the distance of each draw's best score from the second best, (rows,) float32."""
-        return rows.drawn(self.source, self._positions(first, rows.rows), "shared", self.position)
+        return self.shared_at(rows, range(first, first + rows.rows))
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """Returns (rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
-        return rows.drawn(self.source, self._positions(first, rows.rows), "draft", self.position)[0]
+        return rows.drawn(self.source, self._at(range(first, first + rows.rows)), "draft", self.position)[0]
 
     def coins(self, count: int) -> mx.array:
         """Returns (count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
-        if self._tossed is None or self._tossed.shape[0] != count:
-            self._tossed = self.source.coins(self._positions(0, count), self.position)
-        return self._tossed
+        return self.source.coins(self._at(range(count)), self.position)
 
     def shared_at(self, rows: Distribution, depths: Sequence[int]) -> tuple[mx.array, mx.array]:
         """Returns (rows,) ids drawn with the `shared` noise of each row's depth, counted from the round's first position, and the
@@ -76,9 +73,6 @@ class RoundNoise:
         position = (index.astype(mx.uint32) + self.position).reshape(1)
         return row.drawn(self.source, position, "residual", self.position)[0]
 
-    def _positions(self, first: int, count: int) -> range:
-        return range(self.position + first, self.position + first + count)
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -88,8 +82,8 @@ class Judgement:
         accepted: () int32, number of accepted proposals.
         token: () int32, the token emitted after them: the correction, or the bonus if all were accepted. An id outside the
             vocabulary means that a row had no finite logit.
-        chances: `acceptance`, or a function that returns at least its first `count` entries. Those may need sums over the
-            vocabulary that the verdict does not need.
+        chances: `acceptance`, or a function that returns it, since it may need sums over the vocabulary that the verdict does not
+            need.
         coins: (gamma,) float32, the coins that were compared under rejection and block, else None.
         draws: int32, the target's own draws under match, gumbel and greedy, else None: (gamma + 1,), or with numpy only those
             that were compared, (accepted + 1,).
@@ -98,7 +92,7 @@ class Judgement:
 
     accepted: mx.array
     token: mx.array
-    chances: mx.array | Callable[[int], mx.array]
+    chances: mx.array | Callable[[], mx.array]
     coins: mx.array | None = None
     draws: mx.array | None = None
     margins: mx.array | None = None
@@ -107,11 +101,7 @@ class Judgement:
     def acceptance(self) -> mx.array:
         """(gamma,) float32, the probability that this rule accepts the proposal, given the context and the proposal (under
         `block`: given the block)."""
-        return self.first_chances(self.coins.shape[0] if self.coins is not None else MAX_GAMMA)
-
-    def first_chances(self, count: int) -> mx.array:
-        """Returns at least the first `count` entries of `acceptance`."""
-        return self.chances if isinstance(self.chances, mx.array) else self.chances(count)
+        return self.chances if isinstance(self.chances, mx.array) else self.chances()
 
 
 def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
@@ -124,14 +114,14 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
         noise: the round's randomness.
     """
     p, q, proposals = _as_rows(p, q, proposals)
-    return _drawn(p, proposals, noise, lambda _: p.first(q.rows).probability_of(proposals))
+    return _drawn(p, proposals, noise, lambda: p.first(q.rows).probability_of(proposals))
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """Judges proposals like `match`, if they were drawn with the same `shared` noise as the target's draws. Arguments as in
     `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
-    return _drawn(p, proposals, noise, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
+    return _drawn(p, proposals, noise, lambda: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
@@ -139,7 +129,7 @@ def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array 
     `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = likeliest(p)
-    return _compared(draws, None, proposals, lambda _: (draws[:-1] == proposals).astype(mx.float32))
+    return _compared(draws, None, proposals, lambda: (draws[:-1] == proposals).astype(mx.float32))
 
 
 def rejection(
@@ -267,12 +257,12 @@ def _leading(kept: mx.array) -> mx.array:
     return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
 
 
-def _drawn(p: Distribution, proposals: mx.array, noise: RoundNoise, acceptance: Callable[[int], mx.array]) -> Judgement:
+def _drawn(p: Distribution, proposals: mx.array, noise: RoundNoise, acceptance: Callable[[], mx.array]) -> Judgement:
     draws, margins = p.drawn_until(proposals, noise.shared_and_margins)
     return _compared(draws.astype(mx.int32), margins, proposals, acceptance)
 
 
-def _compared(draws: mx.array, margins: mx.array | None, proposals: mx.array, acceptance: Callable[[int], mx.array]) -> Judgement:
+def _compared(draws: mx.array, margins: mx.array | None, proposals: mx.array, acceptance: Callable[[], mx.array]) -> Judgement:
     accepted = _leading(draws[:-1] == proposals[: draws.shape[0] - 1])
     return Judgement(accepted, mx.take(draws, accepted), acceptance, draws=draws, margins=margins)
 

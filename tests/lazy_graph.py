@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from engine.decode import loop, verification
+from engine.decode import loop
 from engine.drafters import sampler
 from engine.machine import host
 from engine.target import distribution
@@ -20,6 +20,6 @@ from engine.target import distribution
 def as_on_a_gpu() -> Iterator[None]:
     """Within this context, on whatever device MLX computes."""
     with ExitStack() as stack:
-        for module in (host, distribution, sampler, loop, verification):
+        for module in (host, distribution, sampler, loop):
             stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
         yield

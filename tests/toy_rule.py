@@ -26,9 +26,9 @@ def cautious(
     assert verdict.draws is not None
     accepted = mx.minimum(verdict.accepted, 1)
 
-    def chances(count: int) -> mx.array:
-        """Of the first so many at least: only the first may be kept."""
-        matching = verdict.first_chances(count)
+    def chances() -> mx.array:
+        """Only the first may be kept."""
+        matching = verdict.acceptance
         return matching * (mx.arange(matching.shape[0]) == 0)
 
     return replace(verdict, accepted=accepted, token=verdict.draws[accepted], chances=chances)

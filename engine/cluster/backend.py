@@ -12,8 +12,7 @@ from typing import Any
 
 from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.signs import NAP
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.files.memory import MakeRoom, MemoryNeed
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine

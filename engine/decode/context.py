@@ -1,15 +1,14 @@
-"""Inputs of decoding one answer, in one value."""
+"""Inputs of decoding one answer, and the result of each round, in one value each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from engine.decode.clock import Clock
-from engine.decode.run_control import Control
+from engine.decode.run_control import Clock, Control
 from engine.decode.text_stream import AnyTokenizer
-from engine.types import DecodingOptions
+from engine.types import DecodingOptions, Round
 
 if TYPE_CHECKING:  # the serving side makes contexts without importing MLX
     from engine.decode.policy.costs import MachineCosts
@@ -22,16 +21,7 @@ if TYPE_CHECKING:  # the serving side makes contexts without importing MLX
 class DecodeContext:
     """Models, text, options, control and clock of one answer.
 
-    Attributes:
-        model: a LoadedModel, or a bare mlx-lm style module: a callable `(tokens (1, n), cache=...) -> logits (1, n, vocab)`
-            that `make_prompt_cache` understands. A bare module has no EOS and no texts unless given.
-        prompt_tokens: ids, chat template applied.
-        drafter: proposes tokens; None decodes plainly.
-        options: for a seed of None, the loop draws one.
-        tokenizer, eos_ids: override the model's.
-        cache: a prompt cache that holds a proper prefix of the prompt, extended in place; None creates an empty one.
-        control: handle for stopping the run and changing its settings.
-        given: number of the last prompt tokens that begin the answer.
+    Attributes: the arguments of `engine.decode.decoding.decode`, and
         clock: leaves out the turns of other answers. An automatic gamma uses its times, too.
         costs: known costs of rounds on this machine, the initial estimate of an automatic gamma. None if unknown.
     """
@@ -47,3 +37,31 @@ class DecodeContext:
     given: int = 0
     clock: Clock = field(default_factory=Clock)
     costs: MachineCosts | None = None
+
+
+@dataclass(frozen=True)
+class RoundOutcome:
+    """The outcome of one round.
+
+    Attributes:
+        round: the round with its verdict. If `complete` is not None, it lacks probabilities, alternatives and closed forms.
+        complete: analyses the round and returns it in full. It does not call MLX, so any thread may call it, at any time, once.
+            None if there is nothing to analyse.
+    """
+
+    round: Round
+    complete: Callable[[], Round] | None = None
+
+    def whole(self) -> Round:
+        """Returns the complete round."""
+        return self.round if self.complete is None else self.complete()
+
+    def whole_at_once(self, clock: Callable[[], float]) -> Round:
+        """Returns the complete round, and adds the time of its analysis to the round's, because the next round waits for it."""
+        if self.complete is None:
+            return self.round
+        began = clock()
+        whole = self.complete()
+        spent, times = (clock() - began) * 1e3, whole.milliseconds
+        other = None if times.other is None else times.other + spent
+        return replace(whole, milliseconds=replace(times, total=times.total + spent, other=other))

@@ -18,15 +18,13 @@ import mlx.core as mx
 
 from engine.acceptance import RoundNoise
 from engine.decode.answer import Answer, Appended
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.decode.policy.fixed import FixedPolicy
 from engine.decode.recording.record import AnalysisInputs, EvaluatedRound, to_record, with_analysis
-from engine.decode.target_session import Scored, TargetSession
+from engine.decode.target_session import Scored, TargetSession, chains_reason
 from engine.decode.timer import RoundTimer
-from engine.decode.tree_reason import chains_reason
-from engine.decode.verification import Verification, verifier
+from engine.decode.verification import Verification, verify
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree
 from engine.drafters.sampler import Sampler
@@ -72,7 +70,6 @@ class DecodeLoop:
         self._width = self._tree_width()
         self._shaper = Shaper(self._options, _known_ids(loaded, self._target.vocab_size))
         self._noise = NoiseSource(seed, self._target.vocab_size)
-        self._verifier = verifier(self._shaper, options.analyse)
         self._policy = self._new_policy()
         self._index = 0
         self._started = 0.0
@@ -179,18 +176,18 @@ class DecodeLoop:
 
     def _step(self) -> RoundOutcome:
         """Decodes one round and returns its outcome."""
-        options, position = self._options, len(self._answer.tokens)
+        options = self._options
         timer = RoundTimer(self._clock, self._is_staged(self._index))
         was_prefetched = self._target.has_prefetched
 
-        noise = RoundNoise(self._noise, position)
+        noise = RoundNoise(self._noise, len(self._answer.tokens))
         plan, draft = self._draft(noise)
-        proposals = draft.tree if draft.tree.size else None
-        drafted = None if proposals is None else proposals.drafted
-        timer.drafted(drafted)
+        proposals, is_plain = draft.tree, not draft.tree.size
+        if not is_plain:
+            timer.drafted(proposals.drafted)
 
         self._target.time_communication(timer.is_staged)
-        scored = self._target.score(draft.tree)
+        scored = self._target.score(proposals)
         if timer.is_staged or computes_on_host():
             self._control.waits()  # other threads may compute while this one waits for the device
             mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and blocks the caller for the rest
@@ -198,11 +195,10 @@ class DecodeLoop:
         if timer.is_staged:
             timer.communication = self._target.take_communication()
 
-        is_plain, before = proposals is None, draft.tree.before
-        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=is_plain, before=before)
+        p = self._shaper.shape(scored.logits, self._answer.tokens, proposals.drafted, lazy=is_plain, before=proposals.before)
         if p.is_known:
             self._control.resumes()
-        verification = self._verifier.verify(options, p, proposals, noise)
+        verification = verify(options, p, proposals, noise)
         arrays = verification.arrays(options.analyse)
         can_prefetch = self._drafter is None and self._answer.room >= 2 and not self._is_staged(self._index + 1)
         if can_prefetch and isinstance(verification, Verification):
@@ -212,7 +208,7 @@ class DecodeLoop:
         self._control.resumes()
         timer.judged()
 
-        verdict = self._verifier.evaluated(options, verification, position, noise)
+        verdict = verification.evaluated(options)
         appended = self._answer.append(verdict.emitted, self._control.stopped)
         if appended.finish is not None:  # there is no next round, and this one has waited for its pass
             timer.prefetching = 0.0

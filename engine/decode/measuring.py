@@ -16,11 +16,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.costs import MOST_ROWS, MachineCosts
-from engine.decode.tree_reason import target_tree_reason
+from engine.decode.run_control import Clock
+from engine.decode.target_session import target_tree_reason
 from engine.drafters.alignment import fixed_question
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan

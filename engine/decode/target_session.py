@@ -1,4 +1,4 @@
-"""The target of one answer: its cache, the prefetched pass, and the hidden states that a drafter reads."""
+"""The target of one answer: its cache, the prefetched pass, the hidden states that a drafter reads, and if it reads trees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.decode.clock import Clock
+from engine.decode.run_control import Clock
 from engine.drafters.base import Drafter, Proceed, reading
 from engine.drafters.draft import DraftTree
 from engine.models.loaded import LoadedModel
@@ -15,7 +15,8 @@ from engine.target import prompt_cache as caches
 from engine.target.interface import PromptCache, SplitTarget, TargetModel
 from engine.target.layer_taps import Taps, tap
 from engine.target.quantised_cache import empty_cache
-from engine.target.tree_pass import TreeRows, keep_path, tree_pass
+from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
+from engine.types import DecodingOptions
 
 
 class Scored(NamedTuple):
@@ -51,7 +52,7 @@ class TargetSession:
 
     def __init__(self, target: LoadedModel | TargetModel, cache: PromptCache | None, kv_bits: int | None, clock: Clock) -> None:
         self._target = target
-        name, self._model = (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)
+        name, self._model = _name_and_model(target)
         self._cache = empty_cache(self._model, kv_bits, name) if cache is None else cache
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
@@ -166,3 +167,29 @@ class TargetSession:
     def take_communication(self) -> float | None:
         """Returns the milliseconds that the collectives of the timed pass took; None for a target that is not split."""
         return None if self._links is None else self._links.take()
+
+
+def chains_reason(options: DecodingOptions, drafter: Drafter | None, target: LoadedModel | TargetModel) -> str:
+    """Returns why an answer drafts chains, as a sentence for the user; empty if it drafts trees, or if nobody asked for them.
+
+    The first call for a target or draft model reads a small tree and its paths with it (`engine.target.tree_pass`).
+    """
+    if not options.asks_for_trees or options.width == 1 or drafter is None:
+        return ""
+    if options.rule == "block":
+        return "Block judges the proposals of a round as one chain, so no trees are drafted."
+    if reason := drafter.tree_reason():
+        return f"{drafter.name} drafts chains instead of trees: {reason}."
+    if reason := target_tree_reason(target, options.kv_bits):
+        return f"Chains are drafted instead of trees, because {_name_and_model(target)[0]} cannot read trees: {reason}."
+    return ""
+
+
+def target_tree_reason(target: LoadedModel | TargetModel, kv_bits: int | None) -> str:
+    """Returns why a target cannot read trees, as the end of a sentence; empty if it can."""
+    name, model = _name_and_model(target)
+    return tree_check(model, lambda: empty_cache(model, kv_bits, name), kv_bits).reason
+
+
+def _name_and_model(target: LoadedModel | TargetModel) -> tuple[str, TargetModel]:
+    return (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)

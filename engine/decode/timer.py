@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.decode.clock import Clock
+from engine.decode.run_control import Clock
 from engine.types import Milliseconds
 
 
@@ -29,9 +29,9 @@ class RoundTimer:
         self.communication: float | None = None
         self._drafted = self._verified = self._judged = self.began
 
-    def drafted(self, tokens: mx.array | None) -> None:
-        """Marks the end of drafting; None if nothing was proposed."""
-        if self.is_staged and tokens is not None:
+    def drafted(self, tokens: mx.array) -> None:
+        """Marks the end of drafting; not called if nothing was proposed."""
+        if self.is_staged:
             mx.eval(tokens)
             self._drafted = self._clock()
 

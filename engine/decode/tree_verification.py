@@ -163,6 +163,7 @@ class TreeVerification:
 
     p: Distribution
     tree: DraftTree
+    noise: RoundNoise
     judge: _DrawComparison | _SiblingRejection
 
     @classmethod
@@ -170,8 +171,8 @@ class TreeVerification:
         """Judges a tree under the rule of `options`, which is not block."""
         greedy = options.temperature == 0
         if options.rule == "rejection" and not greedy:
-            return cls(p, tree, _SiblingRejection(p, tree, noise))
-        return cls(p, tree, _DrawComparison(p, tree, noise, greedy))
+            return cls(p, tree, noise, _SiblingRejection(p, tree, noise))
+        return cls(p, tree, noise, _DrawComparison(p, tree, noise, greedy))
 
     def arrays(self, analyse: bool) -> list[mx.array]:
         """Returns all arrays that the host reads."""
@@ -181,7 +182,7 @@ class TreeVerification:
             arrays += [self.tree.q.logits] if isinstance(self.tree.q, Distribution) else []
         return arrays
 
-    def evaluated(self, options: DecodingOptions, position: int) -> EvaluatedRound:
+    def evaluated(self, options: DecodingOptions) -> EvaluatedRound:
         """Walks down the tree; the arrays have been evaluated."""
         shape, ids = self.tree.shape, [int(token) for token in np.asarray(self.tree.drafted)]
         path, verdicts = [0], list[NodeVerdict]()
@@ -194,17 +195,16 @@ class TreeVerification:
         order = _recorded_order(self.tree, ids, path)
         check_drawn([verdicts[-1].token, *(ids[node - 1] for node in order)])
         return EvaluatedRound(
-            position=position,
+            position=self.noise.position,
             rule=options.rule,
             drafted=[ids[node - 1] for node in order],
-            accepted=len(path) - 1,
+            path=path,
+            nodes=order,
             token=verdicts[-1].token,
             p=self.p,
             proposals=self.tree,
             judgement=self._judgement(verdicts, path, order),
             others=None,
-            walked=path,
-            order=order,
         )
 
     def _judgement(self, verdicts: Sequence[NodeVerdict], path: Sequence[int], order: Sequence[int]) -> Judgement:

@@ -27,7 +27,7 @@ SLOTS_PER_ACCEPTED = 2.0
 """Slots of an adaptive draft: this factor times that mean, plus two. So a block that is accepted to its end soon gets longer."""
 
 
-class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
+class BlockDrafter(FeatureDrafter):
     """A block drafter (see `engine.models.block_model`).
 
     One pass fills all slots, each with a distribution that depends only on the committed text. Tokens are drawn from these left
@@ -52,6 +52,8 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         DraftlightError: the folder has no usable block drafter, or it does not fit the target.
     """
 
+    model: BlockModel
+
     def __init__(
         self,
         block: BlockModel | str | Path,
@@ -59,20 +61,20 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         name: str = "block",
         copies: bool = True,
     ) -> None:
-        self._block = block if isinstance(block, BlockModel) else load_block(Path(block))
-        self._accepted = self._block.config.max_proposals / SLOTS_PER_ACCEPTED
+        model = block if isinstance(block, BlockModel) else load_block(Path(block))
+        self._accepted = model.config.max_proposals / SLOTS_PER_ACCEPTED
         self._slots = 0
-        super().__init__(self._block, self._block.config.num_hidden_layers, target, name, copies)
+        super().__init__(model, model.config.num_hidden_layers, target, name, copies)
 
     def _bind_modules(self, model: TargetModel) -> None:
-        self._block.bind(model)
+        self.model.bind(model)
 
     # Rounds
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         """As in `Drafter`. Proposes nothing if the newest features are unknown and nothing can be copied, or if the confidence
         head doubts the first slot."""
-        config = self._block.config
+        config = self.model.config
         limit = min(plan.length, config.max_position_embeddings - len(self._committed))
         self._statistics = None
         wanted = min(self._wanted() if sampler.is_adaptive else config.max_proposals, sampler.remaining)
@@ -81,7 +83,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         if drawable:
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
         if plan.width > 1 and limit >= 1:
-            return self._grown(plan, limit, min(drawable, plan.levels), sampler)
+            return self._grown(limit, min(drawable, plan.levels), sampler)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
         state: mx.array | None = None
@@ -95,11 +97,11 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
                 filled = filled or self._fill()
                 slot = step if config.anchor_predicts else step + 1
                 hidden, logits = filled[0][slot], filled[1][slot]
-                if sampler.is_adaptive and not self._block.is_confident(hidden, before):
+                if sampler.is_adaptive and not self.model.is_confident(hidden, before):
                     break
-                logits, columns, state = self._block.slot_logits(slot, logits, hidden, before, state)
+                logits, columns, state = self.model.slot_logits(slot, logits, hidden, before, state)
                 if copied is not None:
-                    if columns is not None and columns is not self._block.target_ids and on_host(columns) is None:
+                    if columns is not None and columns is not self.model.target_ids and on_host(columns) is None:
                         # The columns were chosen in the lazy graph: reading them would be a synchronisation.
                         logits, columns = onto_target_ids(logits[None], sampler.vocab_size, columns)[0], None
                     logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
@@ -113,19 +115,19 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
 
     def tree_reason(self) -> str:
         """Returns why its slots give no tree, as the end of a sentence; empty if they do."""
-        return "" if self._block.has_independent_slots else "each of its slots depends on the token drawn before it"
+        return "" if self.model.has_independent_slots else "each of its slots depends on the token drawn before it"
 
-    def _grown(self, plan: DraftPlan, limit: int, drawable: int, sampler: Sampler) -> Draft:
+    def _grown(self, limit: int, drawable: int, sampler: Sampler) -> Draft:
         """Proposes a tree from one block: the children of all nodes of a depth are drawn from the logits of one slot."""
         copied, chances = self._copies_after(limit)
         if not copied and not drawable:
             return sampler.draft(self._statistics)
-        growing = sampler.tree(plan, drawable, copied, chances, samples=drawable > 0)
-        first, filled = (0 if self._block.config.anchor_predicts else 1), None
+        growing = sampler.tree(drawable, copied, chances, samples=drawable > 0)
+        first, filled = (0 if self.model.config.anchor_predicts else 1), None
         while nodes := growing.waiting:
             filled = filled or self._fill()
             slots = mx.array([growing.shape.depths[node] + first for node in nodes])
-            growing.expand(nodes, filled[1][slots], self._block.target_ids)
+            growing.expand(nodes, filled[1][slots], self.model.target_ids)
         return growing.draft(self._statistics)
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
@@ -136,7 +138,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
 
     def _wanted(self) -> int:
         """Returns the maximum number of tokens that an adaptive draft takes from its block."""
-        return min(self._block.config.max_proposals, round(SLOTS_PER_ACCEPTED * self._accepted) + 2)
+        return min(self.model.config.max_proposals, round(SLOTS_PER_ACCEPTED * self._accepted) + 2)
 
     def prefetch(self) -> None:
         """Queues the next block, with as many slots as the latest: it depends only on the committed tokens."""
@@ -150,26 +152,27 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         """Returns the (slots, hidden) normed outputs and (slots, columns) logits of a block after all committed tokens."""
         queued, self._queued = self._queued, None
         if queued is not None and queued[0] == self._slots:
-            return queued[1]
+            filled: tuple[mx.array, mx.array] = queued[1]
+            return filled
         self._absorb()
         anchor = mx.array(self._committed[-1:], dtype=mx.int32)
         newest = self._feature_rows(self._rows - 1, self._rows)
-        hidden = self._block.slot_outputs(anchor, newest, self._slots, self._rows, self._attend)[0]
-        return hidden, self._block.logits(hidden)
+        hidden = self.model.slot_outputs(anchor, newest, self._slots, self._rows, self._attend)[0]
+        return hidden, self.model.logits(hidden)
 
     def _absorb(self) -> None:
         """Computes the keys and values of every row in every layer."""
         start = int(self._caches[0].offset)
         if start < self._rows:
             after = mx.array(self._committed[start + 1 : self._rows + 1], dtype=mx.int32)
-            rows = self._block.context(self._feature_rows(start, self._rows), after)[None]
-            for layer, cache in zip(self._block.layers, self._caches, strict=True):
+            rows = self.model.context(self._feature_rows(start, self._rows), after)[None]
+            for layer, cache in zip(self.model.layers, self._caches, strict=True):
                 cache.update_and_fetch(*layer.self_attn.keys_and_values(rows, start))
 
     def _attend(self, index: int) -> Attend:
         """Returns the attention of one layer over the visible part of the context and over the block itself."""
-        config, cache = self._block.config, self._caches[index]
-        context, slots = self._block.slot_range(index, self._rows, self._slots)
+        config, cache = self.model.config, self._caches[index]
+        context, slots = self.model.slot_range(index, self._rows, self._slots)
         mask = visible(context, slots, config.causal[index], config.windows[index], config.window_follows_slot)
         first = 0 if mask is None else int(mask.any(axis=0).argmax())
 

@@ -31,6 +31,7 @@ from engine.target.prompt_cache import (
     watch,
 )
 from engine.target.quantised_cache import make_quantised_cache
+from engine.target.shared_prefix import common_prefix
 from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
 from engine.values.errors import DraftlightError
 
@@ -42,6 +43,9 @@ class DraftModel(Drafter):
         model: a LoadedModel, or a bare callable `(tokens, cache=...) -> logits`.
         name: shown to the user; the model's own name if empty.
         target_ids: (draft width,) target id of each column of a trimmed head; None if the ids are the same.
+
+    Attributes:
+        cache: the model's cache of the text.
 
     Raises:
         DraftlightError: the model's cache cannot be rolled back.
@@ -61,7 +65,7 @@ class DraftModel(Drafter):
             self.name = name or model.name
         self._kv_bits: int | None = None
         self._reset()
-        require_rollback(self._cache, "draft model")
+        require_rollback(self.cache, "draft model")
         self._chunk = chunk_size(self._model)
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
@@ -74,7 +78,7 @@ class DraftModel(Drafter):
         return make_prompt_cache(self._model)
 
     def _reset(self) -> None:
-        self._cache = self._empty_cache()
+        self.cache = self._empty_cache()
         self._committed: list[int] = []
         # Number of committed tokens in the cache, drafted ones follow them; while a step is queued, the number of all committed
         # tokens.
@@ -92,19 +96,17 @@ class DraftModel(Drafter):
             self._reset()
         tokens = context.tokens
         self._ahead, self._queued, self._nodes, self._copies = 0, None, [], None
-        common = 0
-        while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
-            common += 1
-        common = rewind(self._cache, common, "drafter")
+        common = min(self._read, len(tokens) - 1, common_prefix(self._committed, tokens))
+        common = rewind(self.cache, common, "drafter")
         self._committed, self._read = list(tokens), common
         if self._is_full:
             return True
-        if not read_prompt(self._known, self._cache, self._committed[common:-1], proceed, self._chunk):
+        if not read_prompt(self._known, self.cache, self._committed[common:-1], proceed, self._chunk):
             self._reset()
             return False
         self._read = len(self._committed) - 1
-        mark(self._cache)
-        watch(self._cache)
+        mark(self.cache)
+        watch(self.cache)
         return True
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
@@ -115,7 +117,7 @@ class DraftModel(Drafter):
         if limit < 1:
             return sampler.draft()
         if plan.width > 1:
-            return self._grown(plan, min(limit, plan.levels), sampler)
+            return self._grown(min(limit, plan.levels), sampler)
         logits = self._first_step()
         for step in range(limit):
             token = sampler.sample(logits, self._target_ids)
@@ -125,7 +127,7 @@ class DraftModel(Drafter):
             self._ahead += 1
         return sampler.draft()
 
-    def _grown(self, plan: DraftPlan, depth: int, sampler: Sampler) -> Draft:
+    def _grown(self, depth: int, sampler: Sampler) -> Draft:
         """Proposes a tree: the copy of what followed the latest tokens earlier, if there is one, with the model's own choices
         beside and below it.
 
@@ -134,7 +136,7 @@ class DraftModel(Drafter):
         if self._copies is None:
             self._copies = CopySource(self._committed)
         copied, chances = self._copies.find(depth)
-        growing = sampler.tree(plan, depth, copied, chances)
+        growing = sampler.tree(depth, copied, chances)
         if growing.waiting:
             logits = self._first_step()[None]
             if growing.waiting[0] == 0:
@@ -149,7 +151,7 @@ class DraftModel(Drafter):
         depths = np.array(growing.shape.depths)[rows] - 1  # the root is committed
         visible = growing.shape.visible[np.ix_(nodes, rows)]
         self._nodes = rows
-        return tree_pass(self._known, self._cache, growing.tokens(nodes), TreeRows(depths, visible), self._model)
+        return tree_pass(self._known, self.cache, growing.tokens(nodes), TreeRows(depths, visible), self._model)
 
     def tree_reason(self) -> str:
         """Returns why the model cannot read a tree; empty if it can. The first call reads a small tree and its paths."""
@@ -161,7 +163,7 @@ class DraftModel(Drafter):
             self._copies.extend(tokens)
         if self._nodes:
             rows = [self._nodes.index(node) for node in path[1:] if node in self._nodes]
-            keep_path(self._cache, self._read, rows, "drafter")
+            keep_path(self.cache, self._read, rows, "drafter")
             self._ahead = len(rows)
         kept = min(self._ahead, len(tokens) - 1)
         # The last of `tokens` is the target's own; those before it are the accepted proposals, which are in the cache.
@@ -170,7 +172,7 @@ class DraftModel(Drafter):
         self._ahead -= kept
         self._drop_drafts()
         self._queued = None
-        check_cache(self._cache, self._read, "drafter")
+        check_cache(self.cache, self._read, "drafter")
 
     def prefetch(self) -> None:
         """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""
@@ -188,8 +190,8 @@ class DraftModel(Drafter):
             self._step(mx.array(self._committed[self._read : target]))
             self._read = target
         self._queued = None
-        check_cache(self._cache, self._read, "drafter")
-        mark(self._cache)
+        check_cache(self.cache, self._read, "drafter")
+        mark(self.cache)
 
     @property
     def _is_full(self) -> bool:
@@ -206,7 +208,7 @@ class DraftModel(Drafter):
 
     def _step(self, tokens: mx.array) -> mx.array:
         """Returns the (draft width,) logits after the last of (n,) tokens."""
-        return self._known(tokens[None], cache=self._cache)[0, -1]
+        return self._known(tokens[None], cache=self.cache)[0, -1]
 
     def _known(self, tokens: mx.array, cache: PromptCache) -> mx.array:
         """Runs the model on the target's ids. An id beyond its vocabulary is replaced by its last one, because MLX does not check
@@ -215,7 +217,7 @@ class DraftModel(Drafter):
         return self._model(known, cache=cache)
 
     def _drop_drafts(self) -> None:
-        trim_to(self._cache, self._read, "drafter")
+        trim_to(self.cache, self._read, "drafter")
         self._ahead, self._nodes = 0, []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import mlx.core as mx
 import numpy as np
@@ -29,9 +29,6 @@ LOOKUP_HORIZON = 8
 """Number of copies assumed to follow the first, in the estimate whether copying pays."""
 MOST_COPIED = 0.98
 """Upper limit of a copied token's probability in the drafter's distribution."""
-
-Queued = TypeVar("Queued")
-"""The prefetched part of the next round."""
 
 
 class _Config(Protocol):
@@ -65,7 +62,7 @@ class FeatureModel(Protocol):
         """Returns the (rows, hidden) fused features of tapped outputs (rows, taps x hidden)."""
 
 
-class FeatureDrafter(Drafter, Generic[Queued]):
+class FeatureDrafter(Drafter):
     """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and finds
     earlier occurrences of the latest tokens.
 
@@ -79,6 +76,9 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         name: shown to the user.
         copies: whether it may copy; if not, q is the model's distribution alone.
 
+    Attributes:
+        model: the trained model.
+
     Raises:
         DraftlightError: the model does not fit the target.
     """
@@ -90,7 +90,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self.capabilities = DrafterCapabilities(True, copies, True, tuple(model.config.taps))
         self._statistics: DrafterStatistics | None = None
         self._may_copy = copies
-        self._model, self._cache_count = model, caches
+        self.model, self._cache_count = model, caches
         self._never_copied: frozenset[int] = frozenset()
         """Marks between turns: they occur in every conversation and in no answer."""
         self._target: TargetModel | None = None
@@ -104,12 +104,12 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._features: list[mx.array] = []  # fused rows, (rows, hidden) each, from position 0 on without a gap
         self._buffered: list[mx.array] = []  # raw rows after those, to be fused together when needed
         self._rows = 0
-        self._queued: Queued | None = None
+        self._queued: Any = None  # the prefetched part of the next round
         self._source = CopySource(()) if self._may_copy else None
 
     def _bind(self, target: LoadedModel | TargetModel) -> TargetModel:
         if isinstance(target, LoadedModel):
-            self._model.require_target(target)
+            self.model.require_target(target)
             if target.tokenizer is not None:
                 self._never_copied = frozenset(target.tokenizer.special) - target.eos_ids
             target = target.model
@@ -152,7 +152,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
 
     def has_token(self, token: int) -> bool:
         """Returns whether the model has a column for a token of the target."""
-        return self._model.column_of(token) is not None
+        return self.model.column_of(token) is not None
 
     # Copies
 
@@ -216,8 +216,8 @@ class FeatureDrafter(Drafter, Generic[Queued]):
 
     def _column(self, columns: mx.array | None, token: int) -> int | None:
         """Returns the index of a token among columns; None if they lack it. The model's own columns are not searched."""
-        if columns is self._model.target_ids:
-            return self._model.column_of(token)
+        if columns is self.model.target_ids:
+            return self.model.column_of(token)
         if columns is None:  # all ids of the target
             return token
         found = np.flatnonzero(np.asarray(columns) == token)
@@ -245,7 +245,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
 
     @property
     def _is_full(self) -> bool:
-        return len(self._committed) >= self._model.config.max_position_embeddings
+        return len(self._committed) >= self.model.config.max_position_embeddings
 
     @property
     def _is_ready(self) -> bool:
@@ -263,7 +263,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         """Fuses the buffered features; a drafter that is paused fuses all of its rows at once."""
         if self._buffered:
             heard, self._buffered = self._buffered, []
-            self._features.append(self._model.fuse(heard[0] if len(heard) == 1 else mx.concatenate(heard)))
+            self._features.append(self.model.fuse(heard[0] if len(heard) == 1 else mx.concatenate(heard)))
 
     def _keep_rows(self, rows: int) -> None:
         """Drops all rows but the first `rows`."""

@@ -65,7 +65,7 @@ class RowModel(FeatureModel, Protocol):
         """Returns (..., columns) logits from the result of `advance` (..., hidden)."""
 
 
-class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
+class FeatureHead(FeatureDrafter):
     """A head as drafter: one that was trained here (`engine.models.head_model`) or a published one (`RowModel`).
 
     A head of one layer predicts from meaning, and is poor at repetition: names, code and sentences that already occur in the
@@ -88,6 +88,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         DraftlightError: the folder has no usable head, or it does not fit the target.
     """
 
+    model: RowModel
+
     def __init__(
         self,
         head: RowModel | str | Path,
@@ -95,11 +97,11 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         name: str = "head",
         copies: bool = True,
     ) -> None:
-        self._head: RowModel = load_head(Path(head)) if isinstance(head, (str, Path)) else head
-        super().__init__(self._head, self._head.cache_count, target, name, copies)
+        model: RowModel = load_head(Path(head)) if isinstance(head, (str, Path)) else head
+        super().__init__(model, model.cache_count, target, name, copies)
 
     def _bind_modules(self, model: TargetModel) -> None:
-        self._head.bind(model)
+        self.model.bind(model)
 
     # Rounds
 
@@ -114,8 +116,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         If the chain stays in the lazy graph (a fixed gamma on a GPU), the host does not know the sampled tokens, so nothing is
         copied after them.
         """
-        free = self._head.config.max_position_embeddings - len(self._committed)
-        limit = min(plan.length, free, self._head.max_proposals)
+        free = self.model.config.max_position_embeddings - len(self._committed)
+        limit = min(plan.length, free, self.model.max_proposals)
         self._statistics = None
         # A chain can be drawn along a copy for as long as head and copy agree; a shape that is fixed beforehand ends before that.
         follows_copy = plan.is_adaptive and not plan.grows and self._copy_after(())[0] is not None
@@ -131,7 +133,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
                 asks, is_known = False, True  # after a copy the head cannot continue: it has no row for the copied token
             elif asks and sampler.remaining:
                 feature, logits = self._first_step() if feature is None else self._step(feature, token)
-                columns: mx.array | None = self._head.target_ids
+                columns: mx.array | None = self.model.target_ids
                 if copied is not None:
                     logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
                 token, is_known = sampler.sample(logits, columns), sampler.evaluates_tokens
@@ -149,21 +151,21 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         samples = self._is_ready and sampler.remaining > 0
         if not samples and not copied:
             return sampler.draft(self._statistics)
-        growing = sampler.tree(plan, min(depth, plan.levels, sampler.remaining), copied, chances, samples)
+        growing = sampler.tree(min(depth, plan.levels, sampler.remaining), copied, chances, samples)
         features: dict[int, mx.array] = {}
         held: list[int] = []
         if growing.waiting:
             feature, logits = self._first_step()
             features[0] = feature[-1:]
             if growing.waiting[0] == 0:
-                growing.expand([0], logits[None], self._head.target_ids)
+                growing.expand([0], logits[None], self.model.target_ids)
         while unread := growing.unread(held):
             level = [node for node in unread if growing.shape.parents[node - 1] in features]
             before = mx.concatenate([features[growing.shape.parents[node - 1]] for node in level])
             after, rows = self._attend_tree(before, level, held, growing)
             features |= {node: after[index : index + 1] for index, node in enumerate(level)}
             held += level
-            growing.expand_waiting(level, rows, self._head.target_ids)
+            growing.expand_waiting(level, rows, self.model.target_ids)
         return growing.draft(self._statistics)
 
     def _attend_tree(
@@ -177,8 +179,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         rows = [*held, *nodes]
         depths = np.array(growing.shape.depths)[rows] - 1  # the row of the root is committed
         visible = growing.shape.visible[np.ix_(nodes, rows)]
-        after = self._head.advance(features, growing.tokens(nodes), self._caches, TreeRows(depths, visible))
-        return after, self._head.logits(after)
+        after = self.model.advance(features, growing.tokens(nodes), self._caches, TreeRows(depths, visible))
+        return after, self.model.logits(after)
 
     def prefetch(self) -> None:
         """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""
@@ -193,12 +195,13 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         self._trim(rows)
         for first in range(int(self._caches[0].offset), rows, ABSORBED_ROWS):
             last = min(first + ABSORBED_ROWS, rows)
-            self._head.advance(self._feature_rows(first, last), mx.array(self._committed[first + 1 : last + 1]), self._caches)
+            self.model.advance(self._feature_rows(first, last), mx.array(self._committed[first + 1 : last + 1]), self._caches)
 
     def _first_step(self) -> tuple[mx.array, mx.array]:
         """Returns the head's feature (1, hidden) and logits (columns,) for the token after all committed ones."""
         if self._queued is not None:
-            queued, self._queued = self._queued, None
+            queued: tuple[mx.array, mx.array] = self._queued
+            self._queued = None
             return queued
         self._fuse()
         self._absorb(self._rows - 1)
@@ -208,8 +211,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     def _step(self, feature: mx.array, token: mx.array) -> tuple[mx.array, mx.array]:
         """Runs one step of a chain, from a feature (1, hidden) and the token (1,) after it. Returns the head's feature
         (1, hidden) of that token's position and the logits (columns,) of the token after it."""
-        after = self._head.advance(feature, token, self._caches)
-        return after, self._head.logits(after[-1])
+        after = self.model.advance(feature, token, self._caches)
+        return after, self.model.logits(after[-1])
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:

@@ -1,4 +1,5 @@
-"""Checks how a published head's files are to be read, by a probe on a text that the target writes, and reads them that way.
+"""Builds drafters with published heads (MTP, EAGLE-3): checks how a head's files are to be read, by a probe on a text that the
+target writes, and reads them that way.
 
 What the files do not say for certain (`engine.models.state_head.StateHead.readings`) changes no text, only how much of a draft is
 accepted. So every reading predicts the same tokens of the target's own answer to a fixed question, teacher-forced. The declared
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -20,12 +22,17 @@ import numpy as np
 from mlx_lm.models.cache import KVCache
 
 from engine.drafters.alignment import log_chances, written_by
+from engine.drafters.feature_head import loaded_head
+from engine.drafters.loaded import LoadedDrafter
 from engine.files.foreign import number, object_in, table, text
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
+from engine.models.eagle3_model import load_eagle3
 from engine.models.loaded import LoadedModel
+from engine.models.mtp_model import load_mtp
 from engine.models.state_head import JOINED, StateHead
 from engine.target.layer_taps import tap
+from engine.values.drafter_kinds import MTP
 from engine.values.wording import amount
 
 ROWS = 64
@@ -93,6 +100,19 @@ class Verdict:
             f"Tested on {amount(self.rows, 'token')} of the target's own text: its first draft is right {self.right:.0%} of the "
             f"time (log-probability {self.chosen:.2f} a token{others})."
         )
+
+
+def build_mtp(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
+    """Loads an MTP head (see `engine.drafters.loaded.Build`): that of the folder `name`, or the model's own, which is where its
+    weights are, also if it has an adapter."""
+    head = load_mtp(target.weights if name == MTP else Path(name).expanduser(), target)
+    return loaded_head(head, target, name, settle(head, target))
+
+
+def build_eagle3(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
+    """Loads an EAGLE-3 head from the folder `name` (see `engine.drafters.loaded.Build`)."""
+    head = load_eagle3(Path(name).expanduser(), target)
+    return loaded_head(head, target, name, settle(head, target))
 
 
 def settle(head: StateHead[Any], target: LoadedModel) -> str:
@@ -250,5 +270,5 @@ def _record(key: str, verdict: Verdict) -> None:
         write_whole(_record_path(), json.dumps(object_in(_record_path()) | {key: asdict(verdict)}, indent=1), durable=False)
 
 
-def _record_path() -> Any:
+def _record_path() -> Path:
     return data_folder() / "head_readings.json"

@@ -47,10 +47,8 @@ class Sampler:
         plan: DraftPlan,
         policy: Expansion | None = None,
     ) -> None:
+        self._draws = Draws(shaper, rule, noise, history, vocab_size)
         self._shaper = shaper
-        self._rule = rule
-        self._noise = noise
-        self._history = history
         self.vocab_size = vocab_size
         self._plan = plan
         self._policy = policy if plan.is_adaptive else None
@@ -70,17 +68,18 @@ class Sampler:
             (1,) int32 id of the target's vocabulary, lazy.
         """
         whole = onto_target_ids(logits[None], self.vocab_size, target_ids)
-        history: Sequence[int] | mx.array = self._history
+        noise, history = self._draws.noise, self._draws.history
         if self._shaper.penalises and self._tokens:
             recent = latest(history, self._shaper.options.repetition_context)
-            history = mx.concatenate([recent, *self._tokens])
-        row = self._shaper.shape(whole, history)
+            row = self._shaper.shape(whole, mx.concatenate([recent, *self._tokens]))
+        else:
+            row = self._shaper.shape(whole, history)
         if self._shaper.greedy:
             token = likeliest(row)
-        elif self._rule == "gumbel":
-            token = self._noise.shared(row, first=len(self._tokens))
+        elif self._draws.rule == "gumbel":
+            token = noise.shared(row, len(self._tokens))
         else:
-            token = self._noise.draft(row, len(self._tokens))
+            token = noise.draft(row, len(self._tokens))
         token = token.astype(mx.int32)
         self._rows.append(row)
         self._tokens.append(token)
@@ -130,24 +129,21 @@ class Sampler:
             self.chances.append(float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]))
         return self._policy.should_expand(self._plan, self.chances, last in self._placed)
 
-    def tree(
-        self, plan: DraftPlan, depth: int, copied: Sequence[int], chances: Sequence[float], samples: bool = True
-    ) -> TreeSampler:
-        """Returns the sampler of this round's tree.
+    def tree(self, depth: int, copied: Sequence[int], chances: Sequence[float], samples: bool = True) -> TreeSampler:
+        """Returns the sampler of this round's tree, which has budget and width of the plan.
 
         Args:
-            plan: gives budget and width.
             depth: maximum depth of sampled nodes.
             copied: ids that are proposed without sampling, as a path from the root.
             chances: for each of them the probability that it is right if those before it are.
             samples: whether the drafter can sample; if not, the copies are all.
         """
-        draws = Draws(self._shaper, self._rule, self._noise, self._history, self.vocab_size)
+        plan = self._plan
         if plan.grows and self._policy is not None:
-            return GrowingTree(draws, plan, self._policy, depth if samples else 0, copied, chances)
+            return GrowingTree(self._draws, plan, self._policy, depth if samples else 0, copied, chances)
         width, depth = (plan.width, depth) if samples else (1, min(depth, len(copied)))
         shape, nodes = likeliest_tree(plan.budget, depth, width, chances, plan.rank_chances)
-        return FixedTree(draws, shape, dict(zip(nodes, copied, strict=False)))
+        return FixedTree(self._draws, shape, dict(zip(nodes, copied, strict=False)))
 
     def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
         """Returns all sampled and placed tokens, as a chain."""
@@ -160,7 +156,7 @@ class Sampler:
 
     @property
     def _root(self) -> int:
-        return self._history[-1] if self._history else 0
+        return self._draws.history[-1] if self._draws.history else 0
 
     def _tree(self) -> DraftTree:
         if not self._tokens:

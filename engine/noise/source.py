@@ -18,7 +18,7 @@ import numpy as np
 from engine.machine import host
 from engine.noise import kernel as noise_kernel
 from engine.noise import reference
-from engine.noise.reference import DOMAINS, NO_TOKEN
+from engine.noise.reference import DOMAINS, NO_TOKEN, coin
 from engine.values.errors import DraftlightError
 
 __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel", "gumbel_argmax"]
@@ -77,11 +77,6 @@ def gumbel_argmax(
             without a finite logit, gives NO_TOKEN: see `check_drawn`.
     """
     return NoiseSource(seed, logits.shape[-1]).argmax(logits, inverse_temperature, positions, domain, round_position)
-
-
-def coin(seed: int, position: int, round_position: int | None = None) -> float:
-    """Returns a uniform number in [0, 1), a multiple of 2^-24: accept if it is below the ratio."""
-    return reference.coin(seed, position, round_position)
 
 
 class NoiseSource:
@@ -167,7 +162,7 @@ class NoiseSource:
 
     def rank_coins(self, positions: Sequence[int], round_position: int, ranks: int) -> mx.array:
         """Returns the coins of the first proposals for each position: (rows, ranks) float32; column 0 is `coins`."""
-        rows = [[reference.coin(self.seed, each, round_position, rank) for rank in range(ranks)] for each in positions]
+        rows = [[coin(self.seed, each, round_position, rank) for rank in range(ranks)] for each in positions]
         return mx.array(rows, mx.float32)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:

@@ -150,8 +150,10 @@ class Summary:
     by_rank: tuple[RankCounts, ...] = ()
 
 
-def counts(round: Round) -> RoundCounts:
-    """Returns the counts and times of a round."""
+def counts(round: Round | RoundCounts) -> RoundCounts:
+    """Returns the counts and times of a round; counts as they are."""
+    if isinstance(round, RoundCounts):
+        return round
     tree = round.is_tree
     accepted, rejected = round.accepted, round.rejected
     children = Counter(proposal.parent for proposal in round.proposals) if tree else {}
@@ -224,7 +226,7 @@ class Totals:
     def add(self, round: Round | RoundCounts) -> None:
         """Adds one round. Verdicts come in order: the accepted ones, at most one rejected, the unjudged. So the first verdicts of
         a tree are those on its levels."""
-        entry = counts(round) if isinstance(round, Round) else round
+        entry = counts(round)
         self._rounds += 1
         self._emitted += entry.emitted
         self._proposals += entry.proposals
@@ -369,7 +371,7 @@ class Stretches:
 
     def add(self, round: Round | RoundCounts) -> bool:
         """Adds one round; returns whether a stretch begins with it."""
-        entry = counts(round) if isinstance(round, Round) else round
+        entry = counts(round)
         newest = self.found[-1] if self.found else None
         begins = newest is None or newest.drafter != entry.drafter or (newest.rule != entry.rule and entry.drafter != NO_DRAFTER)
         if newest is None or begins:
@@ -405,7 +407,7 @@ class Rolling:
 
     def add(self, round: Round | RoundCounts) -> None:
         """Adds one round and removes the one that leaves the window."""
-        entry = counts(round) if isinstance(round, Round) else round
+        entry = counts(round)
         self._latest.append(entry)
         self._shift(entry, 1)
         if len(self._latest) > self._window:
@@ -474,7 +476,7 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
     """
     found: list[str] = []
     for round in rounds:
-        entry = counts(round) if isinstance(round, Round) else round
+        entry = counts(round)
         if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
             found.append(f"Round {entry.index + 1}: {amount(entry.proposals, 'proposal')}, but not as many verdicts.")
         if entry.rejected > 1 or (entry.unjudged and not entry.rejected and entry.levels is None):

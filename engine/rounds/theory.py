@@ -2,17 +2,14 @@
 
 p is the target's distribution at one position and q the drafter's, both after filters and temperature and on the target's token
 ids. Each of the three rules that judge one position at a time has an acceptance probability (`match_probability`,
-`rejection_probability`, `gumbel_probability`; `expected` for all three at once). `block` judges a drafted block jointly, so its
-probabilities are given the block (`block_thresholds`, `block_acceptance`). `predicted_tau` turns an acceptance rate into tokens
-per round.
+`rejection_probability`, `gumbel_probability`; `expected` for all three at once). `block` judges a drafted block jointly and has
+none.
 
 Sources: Leviathan et al. and Chen et al. 2023 (rejection); Daliri, Musco and Suresh 2025 (the coupling by shared Gumbel noise and
-its bound (1 - TV) / (1 + TV)); Sun et al., ICLR 2025 (block verification).
+its bound (1 - TV) / (1 + TV)).
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -189,68 +186,6 @@ def _rest(
     gathered = np.array([p_over, second]), np.array([first, q_under])
     moved = np.array([first, p_over - first, second, 0.0]), np.array([first, 0.0, second, q_under - second])
     return gathered, moved, 0.0
-
-
-def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
-    """Returns the quantities that block verification compares its coins with, for one drafted block X_1 .. X_gamma.
-
-    p: (gamma, vocabulary) or, with the bonus row, (gamma + 1, vocabulary): row i is the target's distribution after X_1 .. X_i.
-    q: (gamma, vocabulary): row i is the distribution X_(i+1) was drawn from.
-    proposals: the gamma token ids.
-    Returns the weights P_0 .. P_gamma, with P_i = min(1, P_(i-1) p(X_i) / q(X_i)), and the thresholds h_1 .. h_gamma. With
-    independent coins u_i in [0, 1) the accepted count is the largest i with u_i < h_i, or 0.
-    Raises ValueError for impossible shapes or ids, and for a proposal that its q row gives no probability.
-    """
-    targets, drafts = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    gamma = len(proposals)
-    if targets.ndim != 2 or drafts.ndim != 2 or targets.shape[1] != drafts.shape[1]:
-        raise ValueError("p and q must be rows over one vocabulary")
-    if len(drafts) != gamma or len(targets) not in (gamma, gamma + 1):
-        raise ValueError(f"{gamma} proposals need {gamma} rows of q and {gamma} or {gamma + 1} of p")
-    if any(not 0 <= token < drafts.shape[1] for token in proposals):
-        raise ValueError("a proposal lies outside the vocabulary")
-    weights, thresholds = np.ones(gamma + 1), np.ones(gamma)
-    for index, token in enumerate(proposals):
-        if not drafts[index, token] > 0:
-            raise ValueError(f"proposal {index} has no probability under q")
-        weights[index + 1] = min(1.0, weights[index] * targets[index, token] / drafts[index, token])
-    for index in range(1, gamma):
-        weight = weights[index]
-        residual = np.maximum(weight * targets[index] - drafts[index], 0.0).sum()
-        denominator = residual + 1.0 - weight
-        thresholds[index - 1] = residual / denominator if denominator > 0 else 1.0
-    if gamma:
-        thresholds[-1] = weights[gamma]
-    return weights, thresholds
-
-
-def block_acceptance(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> Floats:
-    """Returns the probability, given the drafted block, that block verification accepts each of its tokens.
-
-    Position i is accepted if the coin of any position from i on succeeds: 1 - prod_(j >= i) (1 - h_j). The sum is the expected
-    accepted count. Arguments and errors as in `block_thresholds`; returns (gamma,).
-    """
-    _, thresholds = block_thresholds(p, q, proposals)
-    acceptance, all_fail = np.empty(len(thresholds)), 1.0
-    for index in reversed(range(len(thresholds))):
-        all_fail *= 1.0 - thresholds[index]
-        acceptance[index] = 1.0 - all_fail
-    return acceptance
-
-
-def predicted_tau(alpha: float, gammas: Sequence[int]) -> float:
-    """Returns the tokens per round if each proposal were accepted independently with the same probability.
-
-    The mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), summed as a geometric series so that alpha = 1 (gamma + 1
-    tokens) needs no limit; a plain round (gamma 0) counts 1.
-    Raises ValueError for an alpha outside 0 to 1, a negative gamma, or no rounds.
-    """
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}")
-    if not len(gammas) or min(gammas) < 0:
-        raise ValueError("gammas must hold at least one round and nothing negative")
-    series = np.cumsum(alpha ** np.arange(max(gammas) + 1, dtype=np.float64))
-    return float(series[np.asarray(gammas, dtype=np.intp)].mean())
 
 
 def checked_rows(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.floating], float, float]:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.decode.policy.costs import MachineCosts, StoredCosts
 from engine.decode.policy.estimates import Cost, speed
 from engine.files.foreign import object_in
@@ -383,8 +382,8 @@ class MlxBackend:
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def chains_reason(self, target: LoadedModel, drafter: Drafter | None, options: DecodingOptions) -> str:
-        """Returns why chains are drafted instead of trees, see `engine.decode.tree_reason`."""
-        from engine.decode.tree_reason import chains_reason
+        """Returns why chains are drafted instead of trees, see `engine.decode.target_session`."""
+        from engine.decode.target_session import chains_reason
 
         return chains_reason(options, drafter, target)
 

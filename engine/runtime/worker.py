@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
-from engine.decode.clock import Clock
+from engine.decode.run_control import Clock
 from engine.files.logs import explain
 from engine.machine import garbage
 from engine.machine.macos import activity

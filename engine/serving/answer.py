@@ -19,10 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.decode.clock import Clock
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
-from engine.decode.run_control import Changes
+from engine.decode.context import DecodeContext, RoundOutcome
+from engine.decode.run_control import Changes, Clock
 from engine.decode.text_stream import AnswerText
 from engine.files.logs import explain
 from engine.files.paths import traces_folder

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.files.memory import MakeRoom
 from engine.types import DecodingOptions, Numerics, ProveRequest
 from engine.values.events import ReportStep
@@ -105,7 +104,7 @@ class Backend(Protocol):
         """Returns the properties that determine the last bits of the target's logits here."""
 
     def chains_reason(self, target: LoadedModel, drafter: Drafter | None, options: DecodingOptions) -> str:
-        """Returns why an answer drafts chains although it has a budget for trees; see `engine.decode.tree_reason`."""
+        """Returns why an answer drafts chains although it has a budget for trees; see `engine.decode.target_session`."""
 
     def pulse(self) -> float | None:
         """Called when idle; returns the seconds until it must be called again, None for never."""

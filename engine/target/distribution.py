@@ -361,11 +361,6 @@ class OneHot:
         self.ids = ids
         self.vocab_size = vocab_size
 
-    @staticmethod
-    def without_nan(logits: mx.array) -> mx.array:
-        """Returns the logits with NaN replaced by -inf."""
-        return mx.where(mx.isnan(logits), -math.inf, logits)
-
     @property
     def rows(self) -> int:
         """Number of distributions."""

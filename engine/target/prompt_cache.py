@@ -56,22 +56,6 @@ REFUSED = {
 }
 """Reasons, by class, why a cache of mlx-lm cannot be rolled back. `make_prompt_cache` replaces the first three if possible."""
 
-__all__ = [
-    "cache_length",
-    "check_cache",
-    "chunk_size",
-    "leaves_of",
-    "logits_type",
-    "logits_width",
-    "make_prompt_cache",
-    "mark",
-    "read_prompt",
-    "refusal",
-    "rewind",
-    "trim_to",
-    "watch",
-]
-
 
 def make_prompt_cache(model: Any) -> PromptCache:
     """Returns an empty cache, as the model itself or mlx-lm makes it, but with layers that can be rolled back."""

@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

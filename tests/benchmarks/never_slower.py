@@ -29,12 +29,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.decoding import DecodingOptions
 from engine.decode.loop import DecodeLoop
 from engine.decode.measuring import measure
 from engine.decode.policy.costs import MachineCosts
+from engine.decode.run_control import Clock
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.values.statistics import student_quantile

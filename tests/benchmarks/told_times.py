@@ -10,8 +10,8 @@ import math
 import random
 from typing import Any
 
-from engine.decode.clock import Clock
 from engine.decode.policy.costs import MOST_ROWS, MachineCosts
+from engine.decode.run_control import Clock
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.sampler import Sampler

@@ -10,8 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.files.memory import MemoryNeed
 from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
 from engine.values.errors import DraftlightError

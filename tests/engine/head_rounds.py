@@ -34,10 +34,10 @@ def loaded(folder: Path) -> LoadedModel:
 class RecordingSampler(Sampler):
     """Keeps the logits of every step."""
 
-    def __init__(self, history: Sequence[int], vocab_size: int, length: int) -> None:
+    def __init__(self, history: Sequence[int], vocab_size: int, plan: DraftPlan) -> None:
         options = DecodingOptions(temperature=0.0, rule="match")
         noise = RoundNoise(NoiseSource(1, vocab_size), len(history))
-        super().__init__(Shaper(options), options.rule, noise, history, vocab_size, DraftPlan(None, length))
+        super().__init__(Shaper(options), options.rule, noise, history, vocab_size, plan)
         self.logits: list[np.ndarray] = []
 
     def sample(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
@@ -66,8 +66,9 @@ def differences(head: StateHead[Any], target: LoadedModel, rounds: Sequence[dict
         else:
             new = text[len(before) :]
             drafter.commit(range(len(new)), new, features(text[:-1])[len(before) - 1 :])
-        sampler = RecordingSampler(text, len(target.vocabulary), len(current["drafts"]))
-        drafted = drafter.propose(DraftPlan(drafter.name, len(current["drafts"])), sampler).tree.drafted
+        plan = DraftPlan(drafter.name, len(current["drafts"]))
+        sampler = RecordingSampler(text, len(target.vocabulary), plan)
+        drafted = drafter.propose(plan, sampler).tree.drafted
         length = min(len(current["drafts"]), head.max_proposals)
         assert len(sampler.logits) == length
         in_drafts = max(in_drafts, _worst(sampler.logits, current["logits"][:length]))

@@ -15,7 +15,7 @@ from mlx.utils import tree_map
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
-from engine.decode import clock
+from engine.decode import run_control
 from engine.rounds import near_ties
 from engine.types import Emitted, Milliseconds, Proposal, Round
 from engine.values.answers import Status
@@ -33,7 +33,7 @@ def ticking_clock() -> Iterator[None]:
     """
     ticks = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
+        patch.setattr(run_control, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
         yield
 
 

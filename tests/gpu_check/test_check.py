@@ -12,7 +12,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import RoundOutcome
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.serving import overlap

@@ -235,8 +235,7 @@ class AdaptivePolicy:
 
     def _with_tree(self, plan: DraftPlan, depth: int) -> DraftPlan:
         """Returns the plan with a tree of at most `depth` levels, or unchanged if no tree is wider than a chain."""
-        assert plan.drafter is not None
-        candidate = self._drafters[plan.drafter]
+        candidate = self._sampling(plan)
         tree = candidate.best_tree(depth)
         if self._grows:
             return replace(plan, budget=candidate.most_nodes, width=candidate.width, grows=True, speed=tree.speed)
@@ -261,6 +260,10 @@ class AdaptivePolicy:
         cost = self._drafters[name].cost
         return READING * estimate.unread * (cost.of(2) - cost.of(1))
 
+    def _sampling(self, plan: DraftPlan) -> _Candidate:
+        assert plan.drafter is not None, "nobody samples in a plain round"
+        return self._drafters[plan.drafter]
+
     def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
         """Returns whether another token pays after those for which the drafter reported these probabilities: whether the expected
         gain is worth its time at the plan's speed. The cost may jump at one row and not at those after it, so the answer is yes
@@ -269,8 +272,7 @@ class AdaptivePolicy:
         Args:
             is_copy: whether the last token is a copy. Copies rarely end after one, so the next is assumed to be as likely.
         """
-        assert plan.drafter is not None, "nobody samples in a plain round"
-        candidate = self._drafters[plan.drafter]
+        candidate = self._sampling(plan)
         drafted = len(chances)
         reached = math.prod(map(candidate.acceptance.corrected, chances))
         following = candidate.acceptance.corrected(chances[-1]) if is_copy else candidate.acceptance.alpha
@@ -284,15 +286,13 @@ class AdaptivePolicy:
 
     def corrected(self, plan: DraftPlan, chance: float) -> float:
         """Returns the acceptance probability of a token that is estimated to be right with this one."""
-        assert plan.drafter is not None, "nobody samples in a plain round"
-        return self._drafters[plan.drafter].acceptance.corrected(chance)
+        return self._sampling(plan).acceptance.corrected(chance)
 
     def nodes_to_expand(self, plan: DraftPlan, reached: Sequence[float], level: Sequence[float], steps: int) -> int:
         """Returns how many nodes of a growing tree's deepest level to expand: those whose first child is expected to be worth a
         row of the target, if all expected children are worth another pass of the drafter. Arguments as in
         `engine.drafters.draft.Expansion`."""
-        assert plan.drafter is not None, "nobody samples in a plain round"
-        ranks = chances_by_rank(self._drafters[plan.drafter].acceptance.alpha)[: plan.width]
+        ranks = chances_by_rank(self._sampling(plan).acceptance.alpha)[: plan.width]
         branches = [chance * ranks[0] ** step for chance in level for step in range(1, MOST_SAMPLED - steps + 1)]
         size, _ = self._best_size(plan, [*reached, *branches], steps)
         least = sorted([*reached, *branches], reverse=True)[size - 1] if size else math.inf
@@ -308,8 +308,7 @@ class AdaptivePolicy:
     def _best_size(self, plan: DraftPlan, reached: Sequence[float], steps: int) -> tuple[int, float]:
         """Returns the number of nodes with the largest gain, and the gain: the expected number of accepted tokens less the tokens
         that the plan's speed gives in the time that proposing them takes."""
-        assert plan.drafter is not None, "nobody samples in a plain round"
-        cost, rate = self._drafters[plan.drafter].cost, max(1.0, plan.speed)
+        cost, rate = self._sampling(plan).cost, max(1.0, plan.speed)
         best, gain, tokens = 0, -rate * cost.of(0, steps), 0.0
         for size, chance in enumerate(sorted(reached, reverse=True)[: plan.budget], start=1):
             tokens += chance

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, overload
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,9 @@ LEAST_FACTOR = 0.5
 be followed by others without end."""
 OUTLIER = 3.0
 """A round that took more than this many times as long as expected was disturbed; its time is clipped to that."""
-
-
-class Extra(Protocol):
-    """Cost of a number of proposals beyond a plain round, in plain rounds. `passes`: of the drafter; by default as many as
-    there are proposals."""
-
-    @overload
-    def __call__(self, proposals: int, passes: int | None = None, /) -> float: ...
-    @overload
-    def __call__(self, proposals: NDArray[np.int_], passes: NDArray[np.int_], /) -> NDArray[np.float64]: ...
+Extra = Callable[..., Any]
+"""Returns the cost of a number of proposals beyond a plain round, in plain rounds. The second argument is the number of the
+drafter's passes; by default as many as there are proposals. Both may be arrays."""
 
 
 def first_choices(proposals: Sequence[Proposal], with_copies: bool = True) -> list[bool]:
@@ -124,11 +117,11 @@ class Cost:
     def of(self, proposals: int, passes: int | None = None) -> float:
         """Returns the cost of a number of proposals beyond a plain round, in plain rounds. `passes`: of the drafter; as many as
         there are proposals, by default."""
-        return self._factor * self._extra(proposals, passes)
+        return float(self._factor * self._extra(proposals, passes))
 
     def of_all(self, proposals: NDArray[np.int_], passes: NDArray[np.int_]) -> NDArray[np.float64]:
         """Returns the costs of several numbers of proposals and passes."""
-        return self._factor * self._extra(proposals, passes)
+        return np.asarray(self._factor * self._extra(proposals, passes))
 
     def learn(self, proposals: int, relative: float, passes: int | None = None) -> None:
         """Learns that a round took `relative` plain rounds. The others as in `of`."""

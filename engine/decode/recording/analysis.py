@@ -135,7 +135,7 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
 
 def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int]) -> list[float]:
     """Returns the expected acceptance under block verification at each of the gamma positions, from complete rows of p and q.
-    Equals `theory.block_acceptance` within 1e-5.
+    Position i is accepted if the coin of any position from i on succeeds (`engine.acceptance.block`).
 
     Args:
         p, q: gamma rows of the target and of the drafter.

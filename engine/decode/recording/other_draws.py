@@ -42,11 +42,6 @@ class _Side(NamedTuple):
     logits: Floats | None
     scale: float
 
-    def row(self, place: int) -> Floats:
-        """Returns the logits of one position; they must exist if draws are missing."""
-        assert self.logits is not None
-        return self.logits[place]
-
 
 @dataclass(frozen=True)
 class HostDraws:
@@ -60,7 +55,6 @@ class HostDraws:
         target: the target's draws with `shared` noise, at least up to the first one that differs from its proposal.
         coupled: the drafter's draws from its q with `shared` noise, which it proposes under gumbel.
         independent: its draws with `draft` noise, which it proposes under the other rules.
-        greedy: True at temperature 0, where nothing is drawn.
     """
 
     rule: Rule
@@ -71,10 +65,9 @@ class HostDraws:
     target: Ids | None
     coupled: Ids | None
     independent: Ids | None
-    greedy: bool = False
 
-    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
-        """Returns the draws that judging the round again can use; None at temperature 0.
+    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds:
+        """Returns the draws that judging the round again can use.
 
         Under match and gumbel a proposal is accepted if it is the target's draw. So the result has no draws after the first
         proposal that differs from the target's draw, nor draws of the drafter after the first one that differs from its proposal.
@@ -85,8 +78,6 @@ class HostDraws:
             p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q is None if all of its draws are known.
             p_scale, q_scale: inverse temperatures.
         """
-        if self.greedy:
-            return None
         proposed, known, domain = (
             (self.coupled, self.independent, "draft") if self.rule == "gumbel" else (self.independent, self.coupled, "shared")
         )
@@ -117,42 +108,36 @@ class HostDraws:
         words = self.shared.get(position) if side.domain == "shared" else None
         if words is None:
             words = reference.words(reference.stream_key(self.seed, position, side.domain, self.position), self.vocab_size)
-        side.ids.append(reference.draw(side.row(index), side.scale, words)[0])
+        assert side.logits is not None, "draws are missing"
+        side.ids.append(reference.draw(side.logits[index], side.scale, words)[0])
 
 
 @dataclass(frozen=True)
 class OtherDraws:
-    """Counterpart of `HostDraws` in the lazy graph: all (gamma,) int32 draws of each kind; None at temperature 0."""
+    """Counterpart of `HostDraws` in the lazy graph: all (gamma,) int32 draws of each kind."""
 
     rule: Rule
-    target: mx.array | None = None
-    coupled: mx.array | None = None
-    independent: mx.array | None = None
+    target: mx.array
+    coupled: mx.array
+    independent: mx.array
 
     @property
     def arrays(self) -> list[mx.array]:
         """All arrays that the host reads."""
-        return [array for array in (self.target, self.coupled, self.independent) if array is not None]
+        return [self.target, self.coupled, self.independent]
 
     def on_host(self) -> HostDraws:
         """Returns the draws as plain values. The caller has evaluated the arrays."""
-        if self.target is None or self.coupled is None or self.independent is None:
-            return HostDraws(self.rule, 0, 0, 0, {}, None, None, None, greedy=True)
-        target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
-        return HostDraws(self.rule, 0, 0, 0, {}, target, coupled, independent)
+        return HostDraws(self.rule, 0, 0, 0, {}, *map(_ids, self.arrays))
 
 
-def other_draws(
-    rule: Rule, p: Distribution, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool
-) -> OtherDraws:
-    """Returns the draws of a round judged by `rule`, reusing those that the round has already made. A proposal that was placed
-    instead of drawn (q = 1) is its own draw under any noise.
+def other_draws(rule: Rule, p: Distribution, proposals: DraftTree, judgement: Judgement, noise: RoundNoise) -> OtherDraws:
+    """Returns the draws of a round judged by `rule` at a temperature above 0, reusing those that the round has already made. A
+    proposal that was placed instead of drawn (q = 1) is its own draw under any noise.
 
     Args:
         p: (gamma + 1, vocab), each given the proposals before it.
     """
-    if greedy:
-        return OtherDraws(rule)
     target = noise.shared(p.first(proposals.size)) if judgement.draws is None else judgement.draws[: proposals.size]
     if isinstance(proposals.q, OneHot):
         return OtherDraws(rule, target, proposals.drafted, proposals.drafted)
@@ -161,7 +146,7 @@ def other_draws(
     return OtherDraws(rule, target, noise.shared(proposals.q), proposals.drafted)
 
 
-def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
+def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise) -> HostDraws:
     """Returns the same as `other_draws` for a round that has been evaluated: its draws, and the data for drawing the rest."""
     drafted = _ids(proposals.drafted)
     placed = isinstance(proposals.q, OneHot)
@@ -174,7 +159,6 @@ def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: R
         target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
         coupled=drafted if placed or rule == "gumbel" else None,
         independent=drafted if placed or rule != "gumbel" else None,
-        greedy=greedy,
     )
 
 

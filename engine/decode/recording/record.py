@@ -29,41 +29,32 @@ class EvaluatedRound:
 
     Attributes:
         position: absolute index of the round's first token.
-        drafted: the proposed ids.
-        accepted: number of accepted proposals.
+        drafted: the proposed ids. nodes: their nodes.
+        path: the nodes from which the emitted tokens were drawn: the root and the accepted proposals.
         token: the correction, bonus or plain token after them.
-        others: the draws that other rules would compare; None without proposals or analysis, and for a tree.
-        walked: of a tree, the nodes of its path, root included. order: of a tree, the nodes of `drafted`.
+        others: the draws that other rules would compare; None without proposals or analysis, at temperature 0, and for a tree.
     """
 
     position: int
     rule: Rule
     drafted: list[int]
-    accepted: int
+    path: Sequence[int]
+    nodes: Sequence[int]
     token: int
     p: Distribution
-    proposals: DraftTree | None
+    proposals: DraftTree
     judgement: Judgement
     others: OtherDraws | HostDraws | None
-    walked: Sequence[int] | None = None
-    order: Sequence[int] | None = None
 
     @property
-    def path(self) -> list[int]:
-        """The nodes from which the emitted tokens were drawn: the root and the accepted proposals."""
-        return list(range(self.accepted + 1)) if self.walked is None else list(self.walked)
-
-    @property
-    def nodes(self) -> Sequence[int]:
-        """The nodes of `drafted`."""
-        return range(1, len(self.drafted) + 1) if self.order is None else self.order
+    def accepted(self) -> int:
+        """Number of accepted proposals."""
+        return len(self.path) - 1
 
     @property
     def has_rejected(self) -> bool:
         """Whether something was proposed for the position after the accepted proposals."""
-        if self.accepted >= len(self.drafted) or self.proposals is None:
-            return False
-        return self.proposals.shape.parents[self.nodes[self.accepted] - 1] == self.path[-1]
+        return self.accepted < len(self.drafted) and self._parent_node(self.accepted) == self.path[-1]
 
     @property
     def emitted(self) -> list[int]:
@@ -78,18 +69,21 @@ class EvaluatedRound:
 
     def is_copied(self, index: int) -> bool:
         """Returns whether the proposal at `index` was copied instead of being drawn."""
-        return self.proposals is not None and self.proposals.is_copied(self.nodes[index] - 1)
+        return self.proposals.is_copied(self.nodes[index] - 1)
 
     def parent(self, index: int) -> int | None:
         """Returns the index of the proposal that the one at `index` follows, as in `Proposal.parent`."""
-        if self.order is None or self.proposals is None:
+        if self.proposals.is_chain:
             return None
-        parent = self.proposals.shape.parents[self.order[index] - 1]
-        return self.order.index(parent) if parent else -1
+        parent = self._parent_node(index)
+        return self.nodes.index(parent) if parent else -1
+
+    def _parent_node(self, index: int) -> int:
+        return self.proposals.shape.parents[self.nodes[index] - 1]
 
     def rank(self, index: int) -> int:
         """Returns the rank of the proposal at `index` among its siblings."""
-        return 0 if self.proposals is None else self.proposals.shape.ranks[self.nodes[index]]
+        return self.proposals.shape.ranks[self.nodes[index]]
 
     def origin(self, index: int) -> Origin:
         """Returns the origin of the token at `index` among the emitted ones."""
@@ -142,7 +136,7 @@ class AnalysisInputs:
         coins: one for each proposal if coins were compared, NaN for one that was not. acceptance: acceptance probabilities, at
             least of the proposals that show them; None if they need sums over the vocabulary that the verdict did not need.
         draws: ids that were compared, (gamma + 1,) or at least those that were judged.
-        others: the draws that other rules would compare; None without proposals.
+        others: the draws that other rules would compare; None without proposals, and at temperature 0.
         greedy: whether the temperature is 0.
     """
 
@@ -168,23 +162,19 @@ class AnalysisInputs:
     def of(cls, verdict: EvaluatedRound, greedy: bool) -> AnalysisInputs:
         """Returns the inputs of a round whose arrays have been evaluated. They are not copied; call it where MLX may be
         called."""
-        judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
-        drawn = q if isinstance(q, Distribution) else None
-        coins = judgement.coins
-        judged = verdict.accepted + verdict.has_rejected
-        shown = judged if verdict.rule != "block" and verdict.order is None else len(verdict.drafted)
-        if coins is None or verdict.rule == "block":
-            acceptance = None
-        else:
-            chances = [float(value) for value in np.asarray(judgement.first_chances(shown))]
-            acceptance = [chance if math.isnan(chance) and verdict.order is not None else min(1.0, chance) for chance in chances]
+        judgement, tree = verdict.judgement, verdict.proposals
+        drawn = tree.q if isinstance(tree.q, Distribution) else None
+        coins, acceptance = judgement.coins, None
+        if coins is not None and verdict.rule != "block":
+            chances = [float(value) for value in np.asarray(judgement.acceptance)]
+            acceptance = [min(1.0, chance) if tree.is_chain or not math.isnan(chance) else chance for chance in chances]
         return cls(
             p=np.asarray(verdict.p.logits),
             p_scale=verdict.p.inverse_temperature,
             path=verdict.path,
-            p_rows=[0 if verdict.proposals is None else verdict.proposals.shape.parents[node - 1] for node in verdict.nodes],
-            q_rows=[None if verdict.proposals is None else verdict.proposals.q_row(node - 1) for node in verdict.nodes],
-            judged=judged,
+            p_rows=[tree.shape.parents[node - 1] for node in verdict.nodes],
+            q_rows=[tree.q_row(node - 1) for node in verdict.nodes],
+            judged=verdict.accepted + verdict.has_rejected,
             unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
             q=None if drawn is None else np.asarray(drawn.logits),
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,

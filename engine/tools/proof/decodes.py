@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decode.decoding import decode
-from engine.decode.tree_reason import chains_reason
+from engine.decode.target_session import chains_reason
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties

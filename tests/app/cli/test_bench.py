@@ -15,9 +15,8 @@ import pytest
 
 from app.cli import bench as cli_bench
 from app.cli.entry import main
-from app.cli.output import ProgressBar
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from app.cli.progress import ProgressBar
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel

@@ -120,19 +120,13 @@ def test_the_target_as_its_own_drafter_is_always_accepted(rule):
 @pytest.mark.parametrize(("rule", "temperature", "name"), crossed(RULES, [0, 0.5], DRAFTERS))
 def test_every_round_adds_up(name, temperature, rule):
     rounds = run(name, rule=rule, temperature=temperature)
+    assert metrics.violations(rounds) == ()
     position = len(PROMPT)
     for index, current in enumerate(rounds):
-        assert current.index == index
-        assert current.position == position
-        assert len(current.proposals) == current.accepted + current.rejected + current.unjudged
-        assert len(current.emitted) == current.accepted + 1
-        assert current.rows == len(current.proposals) + 1
-        assert current.rejected <= 1
+        assert (current.index, current.position, current.rows) == (index, position, len(current.proposals) + 1)
         assert len(current.expected) == current.accepted + current.rejected
         position += len(current.emitted)
         assert current.cache_length == position - 1
-        statuses = [proposal.status for proposal in current.proposals]
-        assert statuses == sorted(statuses, key=["accepted", "rejected", "unjudged"].index)
         last = "plain" if not current.proposals else "correction" if current.rejected else "bonus"
         assert [token.origin for token in current.emitted] == ["accepted"] * current.accepted + [last]
         kept = [proposal.id for proposal in current.proposals[: current.accepted]]
@@ -141,7 +135,6 @@ def test_every_round_adds_up(name, temperature, rule):
             assert (token.id == proposal.id) == (proposal.status == "accepted") or rule == "block"
     assert [current.finish for current in rounds] == [None] * (len(rounds) - 1) + ["length"]
     assert len(emitted_ids(rounds)) == 60
-    metrics.summarise(rounds)
 
 
 def test_what_was_compared_is_recorded():
@@ -200,17 +193,6 @@ def test_rule_gamma_and_drafter_change_at_a_round_boundary():
     assert {(current.rule, current.drafter) for current in rounds[:4]} == {("gumbel", "other")}
     assert {(current.rule, current.drafter) for current in rounds[4:]} == {("rejection", "ngram")}
     assert all(len(current.proposals) <= 2 for current in rounds[4:])
-
-
-def test_the_text_stays_the_same_across_changes_within_match_and_gumbel():
-    reference = plain_ids(max_tokens=80)
-    for start, act in [
-        ("none", lambda control: control.update(drafter=DraftModel(TARGET, "itself"))),
-        ("itself", lambda control: control.update(drafter=None, rule="match")),
-        ("other", lambda control: control.update(drafter=DraftModel(TARGET, "itself"), gamma=7)),
-        ("other", lambda control: control.update(rule="match", gamma="auto")),
-    ]:
-        same_up_to_near_ties(run_changing(start, act), reference)
 
 
 def test_a_drafter_switched_to_in_mid_answer_has_caught_up():
@@ -342,27 +324,6 @@ def test_a_stop_text_ends_the_answer_after_the_token_that_completes_it(name):
     assert cache_length(cache) == rounds[-1].cache_length == len(PROMPT) + len(emitted_ids(rounds)) - 1
 
 
-def test_a_stop_between_two_rounds_loses_no_text_that_was_held_back():
-    options = DecodingOptions(temperature=0.5, seed=11, max_tokens=60, gamma=4)
-    text = text_of(list(decode(TARGET, PROMPT, None, options, tokenizer=Letters())))
-    options = options.replace(stop=(text[3:30] + "!",))
-    held = 0
-    for after in range(1, 8):
-        control, rounds = Control(), []
-        for current in decode(TARGET, PROMPT, drafter("other"), options, tokenizer=Letters(), control=control):
-            rounds.append(current)
-            if len(rounds) == after:
-                held += "".join(each.text for each in rounds) != text_of(rounds)
-                control.stop()
-        assert len(rounds) <= after + 1
-        assert "".join(each.text for each in rounds) == text_of(rounds) != ""
-    assert held, "some stop found text held back"
-
-
-def text_of(rounds: list[Round]) -> str:
-    return "".join(token.text for current in rounds for token in current.emitted)
-
-
 @pytest.mark.parametrize("name", ["itself", "other"])
 def test_caches_are_exact_at_the_end_of_an_answer(name):
     used, cache = drafter(name), make_prompt_cache(TARGET)
@@ -373,7 +334,7 @@ def test_caches_are_exact_at_the_end_of_an_answer(name):
         rounds = list(decode(TARGET, prompt, used, options, cache=cache))
         committed = len(prompt) + len(emitted_ids(rounds))
         assert cache_length(cache) == committed - 1
-        assert cache_length(used._cache) == committed - 1  # type: ignore[union-attr]
+        assert cache_length(used.cache) == committed - 1  # type: ignore[union-attr]
 
 
 def test_three_turns_with_cache_reuse_equal_three_turns_from_scratch():

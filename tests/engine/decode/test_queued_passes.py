@@ -6,29 +6,32 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.decode import clock, decoding
+from engine.decode import decoding, run_control
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import Drafter, DraftModel, DraftPlan, NGram
 from engine.target import prompt_cache
 from tests.engine.small_models import PROMPT, OnAClock, emitted_ids, tiny_llama
 
 
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> OnAClock:
+    """A model whose passes alone take time."""
+    made = OnAClock(tiny_llama(1))
+    monkeypatch.setattr(run_control, "time", SimpleNamespace(perf_counter=lambda: made.now))
+    return made
+
+
 @pytest.mark.parametrize("drafter", [None, NGram(), DraftModel(tiny_llama(2, layers=1))])
 @pytest.mark.parametrize("phase_every", [0, 3])
 def test_passes_are_queued_ahead_without_a_drafter_only(
-    phase_every: int, drafter: Drafter | None, monkeypatch: pytest.MonkeyPatch
+    phase_every: int, drafter: Drafter | None, target: OnAClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text is the same, and each pass counts for the round that it is of, though all of it goes by in the round that queues
     it, as most of it does on the CPU back-end."""
-    used: list[int] = []
-    shown = prompt_cache.show_newest
     monkeypatch.setattr(AdaptivePolicy, "plan", lambda policy, estimates, room: DraftPlan(None))
-    monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
     options = decoding.DecodingOptions(
         seed=3, gamma="auto", temperature=1.5, max_tokens=20, analyse=False, phase_every=phase_every
     )
-    target = OnAClock(tiny_llama(1))
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
     rounds = list(decoding.decode(target, PROMPT, drafter, options))
     assert emitted_ids(rounds) == emitted_ids(list(decoding.decode(tiny_llama(1), PROMPT, None, options)))
     staged = [round_.milliseconds.verify is not None for round_ in rounds]
@@ -42,10 +45,9 @@ def test_passes_are_queued_ahead_without_a_drafter_only(
 
 @pytest.mark.parametrize("follower", [NGram(), DraftModel(tiny_llama(2, layers=1)), None])
 def test_a_pass_that_was_queued_is_dropped_where_a_drafter_comes(
-    follower: Drafter | None, monkeypatch: pytest.MonkeyPatch
+    follower: Drafter | None, target: OnAClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, shown, used = OnAClock(tiny_llama(1)), prompt_cache.show_newest, list[int]()
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
+    shown, used = prompt_cache.show_newest, list[int]()
     monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
     options = decoding.DecodingOptions(seed=3, max_tokens=20, analyse=False, phase_every=0)
     control, ended = decoding.Control(), 0.0
@@ -60,9 +62,7 @@ def test_a_pass_that_was_queued_is_dropped_where_a_drafter_comes(
             control.update(drafter=follower)
 
 
-def test_a_pass_that_was_queued_in_vain_counts_for_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = OnAClock(tiny_llama(1))
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
+def test_a_pass_that_was_queued_in_vain_counts_for_the_last_round(target: OnAClock) -> None:
     options = decoding.DecodingOptions(seed=3, max_tokens=40, analyse=False, phase_every=0)
     text = emitted_ids(list(decoding.decode(target, PROMPT, None, options)))
     last = next(place for place, token in enumerate(text) if place > 8 and token not in text[:place])

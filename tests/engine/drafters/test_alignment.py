@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
@@ -23,7 +22,7 @@ from engine.models.head_model import HeadModel
 from engine.models.loaded import LoadedModel
 from tests.engine.block_files import DEEPSPEC, OWN, PACKAGED, Packaged, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
-from tests.engine.drafting import start
+from tests.engine.drafting import drafted_after, ids_of, start
 from tests.engine.small_models import PROMPT, VOCAB, tiny_llama
 
 LENGTH = 40
@@ -39,12 +38,8 @@ def text_of(drafter: BlockDrafter | FeatureHead, target: nn.Module) -> list[int]
     text = list(PROMPT)
     while len(text) < LENGTH:
         start(drafter, text, target=target, read=len(text) - 1)
-        if isinstance(drafter, FeatureHead):
-            text.append(int(drafter._head.target_ids[mx.argmax(drafter._first_step()[1])].item()))
-        else:
-            drafter._slots = drafter._block.config.block_size
-            slot = 0 if drafter._block.config.anchor_predicts else 1
-            text.append(int(mx.argmax(drafter._fill()[1][slot]).item()))
+        limit = drafter.model.config.block_size if isinstance(drafter, BlockDrafter) else 1
+        text.append(ids_of(drafted_after(drafter, text, limit, temperature=0))[0])
     return text
 
 
@@ -131,7 +126,7 @@ def test_the_probe_is_made_when_a_drafter_is_loaded(target: nn.Module, tmp_path:
     vocabulary = (b"a",) * VOCAB
     loaded = LoadedModel(target, None, frozenset(), vocabulary, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
     right = build(str(tmp_path), loaded, lambda: None)
-    text = text_of(BlockDrafter(right.drafter._block, target, copies=False), target)
+    text = text_of(BlockDrafter(right.drafter.model, target, copies=False), target)
     monkeypatch.setattr("engine.drafters.alignment.written_by", lambda loaded: (text, len(PROMPT)))
     assert build(str(tmp_path), loaded, lambda: None).warning == ""
     config = json.loads((tmp_path / "config.json").read_text())

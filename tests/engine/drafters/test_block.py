@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.decode.decoding import DecodingOptions, decode
-from engine.decode.tree_reason import chains_reason
+from engine.decode.target_session import chains_reason
 from engine.drafters.block import BlockDrafter, build
 from engine.models.block_model import load_block
 from engine.models.loaded import LoadedModel
@@ -201,7 +201,7 @@ def test_a_text_that_is_known_already_is_drafted_as_one_that_is_read_anew(tmp_pa
     used, cache = Remembering(tmp_path, target, copies=False), make_prompt_cache(target)
     first = emitted_ids(decode(target, PROMPT, used, OPTIONS, cache=cache))
     used.drafts.clear()
-    fresh = Remembering(used._block, target, copies=False)
+    fresh = Remembering(used.model, target, copies=False)
     longer = PROMPT + first + [4, 8, 15]
     list(decode(target, longer, used, OPTIONS, cache=cache))
     list(decode(target, longer, fresh, OPTIONS))

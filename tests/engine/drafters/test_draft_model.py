@@ -47,7 +47,7 @@ def test_a_draft_model_goes_on_as_if_it_had_read_the_committed_text(kept, prefet
     np.testing.assert_allclose(np.array(continued.q.probabilities), np.array(wanted.q.probabilities), atol=1e-5)
     commit(drafter, [50])
     drafter.finish()
-    assert cache_length(drafter._cache) == len(committed)
+    assert cache_length(drafter.cache) == len(committed)
 
 
 def test_a_draft_model_reads_only_what_is_new_and_forgets_what_changed():
@@ -71,16 +71,16 @@ def test_a_draft_model_reads_only_what_is_new_and_forgets_what_changed():
     read.clear()
     start(drafter, [*range(10), 40, 41])
     assert sum(read) == 1
-    assert cache_length(drafter._cache) == 11
+    assert cache_length(drafter.cache) == 11
 
 
 def test_a_cancelled_catching_up_leaves_nothing_behind():
     drafter = DraftModel(tiny_llama(3))
     assert not start(drafter, list(range(90)) * 3, lambda done, total: done == 0)
     drafter.finish()
-    assert drafter._read == 0
+    assert not cache_length(drafter.cache)
     assert start(drafter, PROMPT)
-    assert cache_length(drafter._cache) == len(PROMPT) - 1
+    assert cache_length(drafter.cache) == len(PROMPT) - 1
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT * 4])
@@ -92,6 +92,6 @@ def test_a_draft_model_reads_nothing_beyond_its_context(prompt):
         rounds = list(decode(target, prompt, drafter, DecodingOptions(seed=1, max_tokens=20)))
         assert emitted_ids(rounds) == emitted_ids(list(decode(target, prompt, None, DecodingOptions(seed=1, max_tokens=20))))
         assert all(current.position + len(current.proposals) <= 12 or not current.proposals for current in rounds)
-        assert (cache_length(drafter._cache) or 0) <= 12
+        assert (cache_length(drafter.cache) or 0) <= 12
     assert start(drafter, PROMPT)
-    assert cache_length(drafter._cache) == len(PROMPT) - 1
+    assert cache_length(drafter.cache) == len(PROMPT) - 1

@@ -15,22 +15,28 @@ from engine.decode.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.automatic import Automatic
 from engine.drafters.lookup import PRIOR_ODDS
-from engine.machine import host
-from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
+from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
-from engine.types import Round
-from engine.values.drafter_kinds import HEAD_FOLDER
 from engine.values.errors import DraftlightError
 from tests.crossings import crossed
-from tests.engine.drafting import sampler_of, start
+from tests.engine.drafting import drafted_after, sampler_of, start
 from tests.engine.families import tiny
-from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
+from tests.engine.small_models import (
+    PROMPT,
+    VOCAB,
+    emitted_ids,
+    greedy_of_mlx_lm,
+    same_up_to_near_ties,
+    ticking_clock,
+    tiny_llama,
+)
+from tests.lazy_graph import as_on_a_gpu
 
 TAPS = (0, 2)
 COLUMNS = 60
-OPTIONS = DecodingOptions(seed=3, temperature=0.9, gamma=4, max_tokens=24)
+OPTIONS = DecodingOptions(seed=3, temperature=0.9, gamma=4, max_tokens=16)
 CONFIG = HeadConfig(
     target_sha256="",
     taps=TAPS,
@@ -59,8 +65,8 @@ def target():
     return tiny_llama(1, layers=4)
 
 
-def emitted(rounds) -> list[int]:
-    return [token.id for current in rounds for token in current.emitted]
+def proposed_ids(rounds) -> list[list[int]]:
+    return [[proposal.id for proposal in current.proposals] for current in rounds]
 
 
 def reference_logits(target, head: HeadModel, text: list[int]) -> np.ndarray:
@@ -90,17 +96,19 @@ def test_a_head_drafts_from_the_features_of_models_whose_caches_forget(name):
         drafts_from_features(target, random_head(replace(CONFIG, hidden_size=64)), "match")
 
 
+def reference_q(target, head: HeadModel, text: list[int], temperature: float = OPTIONS.temperature) -> dict[int, float]:
+    """The head's probability of each of its tokens after a text, in float64."""
+    row = reference_logits(target, head, text)[-1].astype(np.float64) / temperature
+    weights = np.exp(row - row.max())
+    return dict(zip(head.target_ids.tolist(), weights / weights.sum(), strict=True))
+
+
 def drafts_from_features(target, head: HeadModel, rule) -> None:
-    text = list(PROMPT)
-    ids = np.array(head.target_ids)
-    judged = 0
+    text, judged = list(PROMPT), 0
     for current in decode(target, PROMPT, FeatureHead(head, target, copies=False), replace(OPTIONS, rule=rule)):
         if current.proposals:
-            row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
-            q = np.exp(row - row.max())
-            q /= q.sum()
             first = current.proposals[0]
-            assert first.q == pytest.approx(q[list(ids).index(first.id)], abs=2e-5)
+            assert first.q == pytest.approx(reference_q(target, head, text)[first.id], abs=2e-5)
             judged += 1
         text += [token.id for token in current.emitted]
     assert judged > 5
@@ -108,9 +116,11 @@ def drafts_from_features(target, head: HeadModel, rule) -> None:
 
 @pytest.mark.parametrize(("gamma", "rule"), crossed([1, 3, 7, "auto"], ["match", "gumbel"], together=1))
 def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
-    plain = emitted(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
+    plain = emitted_ids(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
     with ticking_clock():
-        drafted = emitted(decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma)))
+        drafted = emitted_ids(
+            decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma))
+        )
     assert drafted == plain
 
 
@@ -118,11 +128,9 @@ def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
 def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(target, temperature):
     head = random_head()
     text = list(PROMPT)  # ends with 5, 7, and 9 followed these before
-    ids = list(np.array(head.target_ids))
     options = replace(OPTIONS, rule="rejection", temperature=temperature)
     first = next(iter(decode(target, text, FeatureHead(head, target), options))).proposals[0]
-    row = reference_logits(target, head, text)[-1].astype(np.float64) / temperature
-    own = dict(zip(ids, np.exp(row - row.max()) / np.exp(row - row.max()).sum(), strict=True))
+    own = reference_q(target, head, text, temperature)
     share = PRIOR_ODDS[1]  # of a match of two tokens
     expected = {token: (1 - share) * chance for token, chance in own.items()}
     expected[9] = expected.get(9, 0.0) + share
@@ -132,13 +140,18 @@ def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(t
 
 def test_marks_between_turns_are_never_copied(target):
     head = random_head()
-    tokenizer = SimpleNamespace(special={9: "<mark>"})
+    tokenizer = SimpleNamespace(special={9: "<mark>", 4: "<end>"})
     loaded = LoadedModel(target, tokenizer, frozenset({4}), (b"a",) * VOCAB, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
-    drafter = FeatureHead(head, loaded)
-    start(drafter, PROMPT, target=loaded)
-    assert drafter._copy_after(()) == (None, 0.0), "9 followed 5, 7 before"
-    start(drafter, [4, 4, 4], target=loaded)
-    assert drafter._copy_after(())[0] == 4, "the end of an answer may be copied"
+    copying, alone = FeatureHead(head, loaded), FeatureHead(head, target, copies=False)
+    assert first_q(copying, loaded, PROMPT)[9] == first_q(alone, target, PROMPT)[9], "9 followed 5, 7 before"
+    text = [4, 8, 4, 8, 4, 8]
+    assert first_q(copying, loaded, text)[4] > first_q(alone, target, text)[4] + 0.1, "the end of an answer may be copied"
+
+
+def first_q(drafter: FeatureHead, target: Any, text: list[int]) -> np.ndarray:
+    """The distribution of the first proposal after a text."""
+    start(drafter, text, target=target, read=len(text) - 1)
+    return np.array(drafted_after(drafter, text, 1, rule="rejection", temperature=0.8).tree.q.probabilities)[0]
 
 
 def test_what_has_been_right_so_far_is_copied_outright(target):
@@ -160,21 +173,17 @@ def test_a_draft_that_goes_from_copying_to_drawing_and_back_knows_which_was_whic
 
 
 @pytest.mark.parametrize("has_column", [True, False])
-def test_a_copy_is_mixed_in_alike_by_numpy_and_in_the_lazy_graph(target, has_column, monkeypatch):
-    drafter = FeatureHead(random_head(), target)
-    columns = drafter._model.target_ids
-    copied = int(columns[7]) if has_column else next(token for token in range(VOCAB) if token not in columns.tolist())
-    logits = mx.array(np.random.default_rng(2).normal(scale=3, size=COLUMNS).astype(np.float32))
-    mixed = []
-    for on_host in (True, False):
-        monkeypatch.setattr(host, "computes_on_host", lambda answer=on_host: answer)
-        given, ids = drafter._with_copy(logits, columns, copied, 0.4, 1.25)
-        mixed.append(np.array(mx.softmax(given * 1.25)))
-    np.testing.assert_allclose(mixed[0], mixed[1], rtol=1e-5)
-    alone = np.array(mx.softmax(logits * 1.25))
-    share = 0.4 + 0.6 * alone[7] if has_column else 0.4
-    assert mixed[0][ids.tolist().index(copied)] == pytest.approx(share, rel=1e-4)
-    np.testing.assert_allclose(mixed[0][:7] / mixed[0][0], alone[:7] / alone[0], rtol=1e-4)
+def test_a_copy_is_mixed_in_alike_by_numpy_and_in_the_lazy_graph(target, has_column):
+    head = random_head()
+    copied = next(token for token in range(20, VOCAB) if (token in head.target_ids.tolist()) == has_column)
+    text = [5, 7, copied, 11, 5, 7]
+    by_numpy, alone = (first_q(FeatureHead(head, target, copies=copies), target, text) for copies in (True, False))
+    with as_on_a_gpu():
+        np.testing.assert_allclose(first_q(FeatureHead(head, target), target, text), by_numpy, rtol=1e-4, atol=1e-7)
+    share = PRIOR_ODDS[1]  # of a match of two tokens
+    assert by_numpy[copied] == pytest.approx(share + (1 - share) * alone[copied], rel=1e-4)
+    others = np.arange(VOCAB) != copied
+    np.testing.assert_allclose(by_numpy[others], (1 - share) * alone[others], rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize(("rule", "analyse"), [("gumbel", True), ("gumbel", False), ("block", True)])
@@ -204,11 +213,11 @@ def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(targe
     head = random_head()
     options = replace(OPTIONS, rule="rejection")
     used, cache = FeatureHead(head, target), make_prompt_cache(target)
-    first = emitted(decode(target, PROMPT, used, options, cache=cache))
+    first = emitted_ids(decode(target, PROMPT, used, options, cache=cache))
     longer = PROMPT + first + [4, 8, 15]
     again = list(decode(target, longer, used, options, cache=cache))
     fresh = list(decode(target, longer, FeatureHead(head, target), options))
-    assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
+    assert proposed_ids(again) == proposed_ids(fresh)
     for ours, theirs in zip(again, fresh, strict=True):
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
 
@@ -217,13 +226,13 @@ def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(targe
 def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target, monkeypatch, kept):
     head, options = random_head(), replace(OPTIONS, rule="rejection")
     used, cache = FeatureHead(head, target), make_prompt_cache(target)
-    text = [*PROMPT, *emitted(decode(target, PROMPT, used, options, cache=cache))]
+    text = [*PROMPT, *emitted_ids(decode(target, PROMPT, used, options, cache=cache))]
     edited = [*text[:kept], (text[kept] + 1) % VOCAB, 8, 1]
     trim_to(cache, kept, "target")
     fresh = list(decode(target, edited, FeatureHead(head, target), options))
     monkeypatch.setattr(feature_drafter, "read_prompt", lambda *_: pytest.fail("the target read the text once more"))
     again = list(decode(target, edited, used, options, cache=cache))
-    assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
+    assert proposed_ids(again) == proposed_ids(fresh)
     for ours, theirs in zip(again, fresh, strict=True):
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
 
@@ -231,7 +240,7 @@ def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target,
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_round(target, monkeypatch, alone):
     cache, control = make_prompt_cache(target), Control()
-    text = [*PROMPT, *emitted(decode(target, PROMPT, None, OPTIONS, cache=cache)), 8, 1, 2, 7]
+    text = [*PROMPT, *emitted_ids(decode(target, PROMPT, None, OPTIONS, cache=cache)), 8, 1, 2, 7]
 
     def drafter() -> Any:
         """That has heard nothing."""
@@ -246,10 +255,6 @@ def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_ro
     assert not list(decode(target, text, drafter(), OPTIONS, cache=cache, control=control)), "a stop ends it"
 
 
-def ids(current: Round) -> tuple[list[int], list[int]]:
-    return [proposal.id for proposal in current.proposals], emitted([current])
-
-
 @pytest.mark.parametrize(
     "prompt", [PROMPT[:3], pytest.param([9, *PROMPT], marks=pytest.mark.full), PROMPT, [*PROMPT[:-1], 50, 3]]
 )
@@ -258,7 +263,7 @@ def test_a_head_forgets_what_another_text_does_not_share(target, prompt):
     used = FeatureHead(head, target)
     list(decode(target, PROMPT, used, OPTIONS))
     ours, theirs = list(decode(target, prompt, used, OPTIONS)), list(decode(target, prompt, FeatureHead(head, target), OPTIONS))
-    assert [[p.id for p in r.proposals] for r in ours] == [[p.id for p in r.proposals] for r in theirs]
+    assert proposed_ids(ours) == proposed_ids(theirs)
     assert sum(len(r.proposals) for r in ours) > 20
 
 
@@ -271,12 +276,10 @@ def test_a_head_switched_to_in_mid_answer_catches_up(target):
         if current.index == 3:
             control.update(drafter=FeatureHead(head, target, copies=False))
     assert not any(current.proposals for current in rounds[:4])
-    text = PROMPT + emitted(rounds[:4])
-    row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
-    q = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+    text = PROMPT + emitted_ids(rounds[:4])
     first = rounds[4].proposals[0]
-    assert first.q == pytest.approx(q[list(np.array(head.target_ids)).index(first.id)], abs=2e-5)
-    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+    assert first.q == pytest.approx(reference_q(target, head, text)[first.id], abs=2e-5)
+    assert emitted_ids(rounds) == emitted_ids(decode(target, PROMPT, None, OPTIONS))
 
 
 def test_a_cancelled_catching_up_leaves_a_head_that_can_begin_again(target):
@@ -284,30 +287,26 @@ def test_a_cancelled_catching_up_leaves_a_head_that_can_begin_again(target):
     read = len(PROMPT) - 1
     assert not start(drafter, PROMPT, lambda done, total: False, target, read)
     assert start(drafter, PROMPT, target=target, read=read)
-    assert emitted(decode(target, PROMPT, drafter, OPTIONS)) == emitted(decode(target, PROMPT, None, OPTIONS))
+    assert emitted_ids(decode(target, PROMPT, drafter, OPTIONS)) == emitted_ids(decode(target, PROMPT, None, OPTIONS))
 
 
 def test_a_head_stays_silent_beyond_its_context(target):
     drafter = FeatureHead(random_head(replace(CONFIG, max_position_embeddings=14)), target)
     rounds = list(decode(target, PROMPT, drafter, OPTIONS))
     assert all(current.position + len(current.proposals) <= 14 or not current.proposals for current in rounds)
-    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+    assert emitted_ids(rounds) == emitted_ids(decode(target, PROMPT, None, OPTIONS))
 
 
 def test_two_heads_on_one_target_do_not_mix_their_features(target):
     one, other = random_head(seed=5), random_head(replace(CONFIG, taps=(1, 3)), seed=6)
-    alone = [emitted_proposals(decode(target, PROMPT, FeatureHead(head, target), OPTIONS)) for head in (one, other)]
+    alone = [proposed_ids(decode(target, PROMPT, FeatureHead(head, target), OPTIONS)) for head in (one, other)]
     first, second = (decode(target, PROMPT, FeatureHead(head, target), OPTIONS) for head in (one, other))
     mixed: tuple[list, list] = ([], [])
     for ours, theirs in zip(first, second, strict=False):
         mixed[0].append(ours)
         mixed[1].append(theirs)
     for rounds, expected in zip(mixed, alone, strict=True):
-        assert emitted_proposals(rounds) == expected[: len(rounds)]
-
-
-def emitted_proposals(rounds) -> list[list[int]]:
-    return [[proposal.id for proposal in current.proposals] for current in rounds]
+        assert proposed_ids(rounds) == expected[: len(rounds)]
 
 
 def test_a_head_of_another_target_is_refused_with_a_reason(target):

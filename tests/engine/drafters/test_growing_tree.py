@@ -57,7 +57,7 @@ def grown(
     options = DecodingOptions(rule=rule, temperature=temperature)
     noise = RoundNoise(NoiseSource(3, VOCABULARY), POSITION)
     sampler = Sampler(Shaper(options), rule, noise, [1, 2], VOCABULARY, plan, policy)
-    growing = sampler.tree(plan, depth, copied, [0.6] * len(copied))
+    growing = sampler.tree(depth, copied, [0.6] * len(copied))
     while nodes := growing.waiting:
         tokens = [2 if node == 0 else int(growing.tokens([node]).item()) for node in nodes]
         growing.expand(nodes, mx.array(LOGITS[tokens]))

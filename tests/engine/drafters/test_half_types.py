@@ -56,8 +56,8 @@ def write(kind: str, folder: Path) -> None:
 def built(kind: str, folder: Path, target: LoadedModel) -> Any:
     """The trained part of the drafter that is built for the target from a file."""
     if kind == "head":
-        return feature_head.build(str(folder), target, lambda: None).drafter._head
-    return block.build(str(folder), target, lambda: None).drafter._block
+        return feature_head.build(str(folder), target, lambda: None).drafter.model
+    return block.build(str(folder), target, lambda: None).drafter.model
 
 
 def types_of(model: Any) -> set[mx.Dtype]:

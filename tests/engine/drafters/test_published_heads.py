@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.acceptance import RoundNoise, likeliest, rejection
 from engine.decode.decoding import DecodingOptions, decode
@@ -37,7 +38,7 @@ from tests.engine import eagle_files, trained_heads
 from tests.engine.drafting import start
 from tests.engine.head_rounds import RecordingSampler, loaded
 from tests.engine.mtp_files import PROMPT, write_drafter, write_promise, write_published
-from tests.engine.small_models import same_up_to_near_ties, ticking_clock
+from tests.engine.small_models import emitted_ids, same_up_to_near_ties, ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate
 from tests.engine.tiny_models import write_gguf
 
@@ -82,10 +83,6 @@ def trained(name: str, target: LoadedModel, folder: Path) -> StateHead[Any]:
     return load_eagle3(trained_heads.write_eagle(folder, ids=ids), target)
 
 
-def tokens_of(rounds: list[Round]) -> list[int]:
-    return [token.id for current in rounds for token in current.emitted]
-
-
 def prompt_of(name: str) -> list[int]:
     return trained_heads.sentences(1, 40) if name in TRAINED else list(PROMPT)
 
@@ -96,20 +93,21 @@ def answer(pair: Pair, options: DecodingOptions, drafts: bool = True, prompt: Se
         return list(decode(target, list(prompt), FeatureHead(head, target, copies=False) if drafts else None, options))
 
 
-@pytest.mark.parametrize("name", [HYBRID, FULL, STEP, EAGLE, WHOLE_EAGLE, *TRAINED])
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize(
+    ("name", "rule"), crossed([HYBRID, FULL, STEP, EAGLE, WHOLE_EAGLE, *TRAINED], ["match", "gumbel"], together=1)
+)
 def test_the_text_is_that_of_the_target_alone(name: str, rule: Any, pairs: Callable[[str], Pair]) -> None:
     """As chain and as tree, where no draft is accepted and where many are."""
     accepted = 0
-    for temperature in (0.0, 0.2, 0.8, 1.0, 5.0):
+    for temperature in (0.0, 0.8, 5.0):
         options = DecodingOptions(rule=rule, temperature=temperature, seed=5, gamma=3, max_tokens=12, analyse=False)
-        plain = tokens_of(answer(pairs(name), options, False, prompt_of(name)))
+        plain = emitted_ids(answer(pairs(name), options, False, prompt_of(name)))
         for budget in (None,) if name in TRAINED else (None, 7):
             rounds = answer(pairs(name), replace(options, budget=budget, width=2), prompt=prompt_of(name))
             same_up_to_near_ties(rounds, plain)
             assert any(current.is_tree for current in rounds) == (budget is not None and name != HYBRID)
             accepted += sum(len(current.emitted) - 1 for current in rounds)
-    assert accepted > (20 if name in TRAINED else 3) or rule == "match"
+    assert accepted > (12 if name in TRAINED else 1) or rule == "match"
 
 
 @pytest.mark.parametrize("name", [FULL, STEP, EAGLE])
@@ -131,7 +129,7 @@ def test_each_node_of_a_tree_has_the_logits_of_a_chain(name: str, pairs: Callabl
     start(drafter, text, target=target.model)
     drafter.read(0, features)
     plan = DraftPlan(drafter.name, 3, budget=8, width=2)
-    tree = drafter.propose(plan, RecordingSampler(text, len(target.vocabulary), 3)).tree
+    tree = drafter.propose(plan, RecordingSampler(text, len(target.vocabulary), plan)).tree
     drafted = np.asarray(tree.drafted).tolist()
     assert tree.size == 8 and len(tree.q_nodes) > 3
     for _, nodes, logits in seen:
@@ -142,8 +140,6 @@ def test_each_node_of_a_tree_has_the_logits_of_a_chain(name: str, pairs: Callabl
 
 def after(head: StateHead[Any], features: mx.array, text: list[int], path: list[int]) -> np.ndarray:
     """The logits of a chain along a path, whose rows no tree has touched."""
-    from mlx_lm.models.cache import KVCache
-
     caches = [KVCache() for _ in range(head.cache_count)]
     state = head.advance(head.fuse(features), mx.array(text[1:]), caches)[-1:]
     for token in path:
@@ -165,7 +161,9 @@ def first_token(pair: Pair, seeds: range) -> float:
     drafter = FeatureHead(head, target.model, copies=False)
     start(drafter, text, target=target.model)
     drafter.read(0, taps.take()[:-1])
-    of_head = drafter._first_step()[1]
+    recording = RecordingSampler(text, vocabulary, DraftPlan(drafter.name, 1))
+    drafter.propose(DraftPlan(drafter.name, 1), recording)
+    of_head = mx.array(recording.logits[0])
     shaper = Shaper(options)
     p = shaper.shape(mx.concatenate([logits[1:], logits[1:]]), text)
     drawn = []
@@ -194,14 +192,14 @@ def likeliest_tokens(name: str, rule: Any, pair: Pair, budget: int | None = None
     of `rate`."""
     options = DecodingOptions(rule=rule, temperature=3.0, seed=4, gamma=3, max_tokens=300, budget=budget, width=2, analyse=False)
     prompt = prompt_of(name)
-    drawn = tokens_of(answer(pair, options, prompt=prompt))
+    drawn = emitted_ids(answer(pair, options, prompt=prompt))
     logits = np.array(pair[0].model(mx.array([[*prompt, *drawn[:-1]]]))[0, len(prompt) - 1 :]).astype(np.float64) / 3
     chances = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return rate(logits.argmax(axis=-1) == drawn, (chances / chances.sum(axis=-1, keepdims=True)).max(axis=-1))
 
 
-CHAINS = crossed([FULL, WHOLE_EAGLE, *TRAINED], ["rejection", "block"], [None], together=1)
-TREES = crossed([FULL, EAGLE, WHOLE_EAGLE], ["rejection"], [7], together=1)
+CHAINS = crossed(TRAINED, ["rejection", "block"], [None], together=1)
+TREES = [(FULL, "rejection", 7), (EAGLE, "rejection", 7), pytest.param(WHOLE_EAGLE, "rejection", 7, marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize(("name", "rule", "budget"), [*CHAINS, *TREES])
@@ -273,8 +271,6 @@ def taught(pair: Pair, text: tuple[list[int], int], reading: Any) -> StateHead[A
     head.read_as(reading)
     taps = tap(target.model, head.config.taps)
     target.model(mx.array([tokens]))
-    from mlx_lm.models.cache import KVCache
-
     states = head.advance(head.fuse(taps.take()[:-1]), mx.array(tokens[1:]), [KVCache() for _ in range(head.cache_count)])
     outputs = np.array(states if head.reading.chain_normed else head.norm(states)).astype(np.float64)[first:-1]
     wanted = np.zeros((len(outputs), len(target.vocabulary)))

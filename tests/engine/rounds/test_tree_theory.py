@@ -236,52 +236,13 @@ def test_impossible_rows_and_widths_are_refused(form: Form) -> None:
         form(row, 2 * row, 1)
 
 
-# Recursive rejection without replacement has no short closed form for several children; small vocabularies are enumerated.
-
-
-def recursive_rejection(p: Floats, q: Floats, width: int) -> tuple[Floats, Floats]:
-    """Returns the probabilities that one of the first k children is accepted, and the distribution of the emitted token.
-
-    The children are drawn from q without replacement and tried in their order, each with min(1, residual / remaining q). After a
-    rejection the residual is (residual - remaining q)+, normalised, and q loses the child. The last residual is drawn from.
-    """
-    accepted, emitted = np.zeros(width), np.zeros(p.size)
-
-    def try_child(depth: int, chance: float, residual: Floats, remaining: Floats) -> None:
-        if depth == width or not remaining.sum() > 0:
-            emitted[:] += chance * residual
-            return
-        remaining = remaining / remaining.sum()
-        rejected = np.maximum(residual - remaining, 0.0)
-        for child in np.flatnonzero(remaining):
-            kept = min(1.0, residual[child] / remaining[child])
-            accepted[depth:] += chance * remaining[child] * kept
-            emitted[child] += chance * remaining[child] * kept
-            if kept < 1.0:
-                without = np.where(np.arange(p.size) == child, 0.0, remaining)
-                try_child(depth + 1, chance * remaining[child] * (1.0 - kept), rejected / rejected.sum(), without)
-
-    try_child(0, 1.0, p, q)
-    return accepted, emitted
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_recursive_rejection_follows_the_target_and_begins_with_the_total_variation(seed: int) -> None:
-    p, q = random_pair(5, seed, 0.8, zeros=0.2)
-    accepted, emitted = recursive_rejection(p, q, 3)
-    assert emitted == pytest.approx(p, abs=1e-12)
-    assert accepted[0] == pytest.approx(theory.rejection_probability(p, q), abs=1e-12)
-    assert (np.diff(accepted) >= -1e-12).all()
-
-
 # Trees
 
 
 def test_expected_tokens_of_a_small_tree() -> None:
     assert tree_theory.expected_tokens([], []) == 1.0
     assert tree_theory.expected_tokens([-1, -1, 0], [0.6, 0.2, 0.5]) == pytest.approx(2.1)
-    chain = [0.8] * 5
-    assert tree_theory.expected_tokens([-1, 0, 1, 2, 3], chain) == pytest.approx(theory.predicted_tau(0.8, [5]))
+    assert tree_theory.expected_tokens([-1, 0, 1, 2, 3], [0.8] * 5) == pytest.approx((1 - 0.8**6) / (1 - 0.8))
 
 
 def test_expected_tokens_of_simulated_walks() -> None:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.rounds.trace import read
 from engine.runtime.worker import Engine
 from engine.types import (

@@ -21,9 +21,8 @@ import pytest
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import QuantizedKVCache
 
-from engine.decode.context import DecodeContext
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.decode.decoding import decode
-from engine.decode.outcome import RoundOutcome
 from engine.drafters import BlockDrafter, DraftContext, DraftModel, FeatureHead, NGram
 from engine.drafters.base import Drafter
 from engine.drafters.loaded import LoadedDrafter

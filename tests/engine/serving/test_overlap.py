@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
-from engine.rounds.trace import Trace, read
+from engine.decode.context import DecodeContext, RoundOutcome
+from engine.rounds.trace import read
 from engine.runtime.worker import Engine
 from engine.serving import overlap
 from engine.serving.overlap import OverlapExecutor

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from engine.decode import loop
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import DraftModel
 from engine.drafters.draft import Draft, DraftPlan
@@ -119,7 +118,7 @@ def test_answers_take_turns_and_each_has_its_own_ids_traces_and_whole_text(desk:
 
 def script(monkeypatch: pytest.MonkeyPatch, time: Callable[[], float]) -> None:
     """Gives the clocks of answers a time of the test's own."""
-    for module in ("decode.clock", "serving.time_sharing", "serving.jobs"):
+    for module in ("decode.run_control", "serving.time_sharing", "serving.jobs"):
         monkeypatch.setattr(f"engine.{module}.time", SimpleNamespace(perf_counter=time))
 
 

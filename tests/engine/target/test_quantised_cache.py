@@ -27,7 +27,7 @@ from tests.crossings import crossed
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import Scripted, config_of, tiny, varies
-from tests.engine.small_models import PROMPT, near, same_up_to_near_ties, tiny_llama
+from tests.engine.small_models import PROMPT, emitted_ids, near, same_up_to_near_ties, tiny_llama
 
 TARGET = tiny_llama(0)
 DRAFT = near(TARGET, tiny_llama(3))
@@ -39,10 +39,6 @@ def rounds_of(drafter: Any, bits: int | None, **options: Any) -> list[Round]:
     return list(decode(TARGET, PROMPT, drafter, wanted))
 
 
-def ids(rounds: list[Round]) -> list[int]:
-    return [token.id for current in rounds for token in current.emitted]
-
-
 @pytest.mark.parametrize("bits", KV_BITS)
 def test_temperature_0_gives_the_tokens_of_mlx_lm_with_such_a_cache(bits: int) -> None:
     cache = [QuantizedKVCache(group_size=64, bits=bits) for _ in TARGET.layers]
@@ -52,7 +48,7 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_with_such_a_cache(bits: int) -
 
 @pytest.mark.parametrize(("bits", "rule", "name"), crossed(KV_BITS, ["match", "gumbel"], ["ngram", "model"]))
 def test_speculation_gives_the_plain_text_of_the_same_bits(name: str, rule: str, bits: int) -> None:
-    plain = ids(rounds_of(None, bits, temperature=0.7))
+    plain = emitted_ids(rounds_of(None, bits, temperature=0.7))
     for gamma in (1, 5):
         drafter = NGram() if name == "ngram" else DraftModel(DRAFT)
         drafted = rounds_of(drafter, bits, temperature=0.7, rule=rule, gamma=gamma)
@@ -62,7 +58,7 @@ def test_speculation_gives_the_plain_text_of_the_same_bits(name: str, rule: str,
 
 def test_fewer_bits_are_another_text() -> None:
     """Otherwise the tests above would show little."""
-    texts = {bits: tuple(ids(rounds_of(None, bits, temperature=0.7))) for bits in (None, *KV_BITS)}
+    texts = {bits: tuple(emitted_ids(rounds_of(None, bits, temperature=0.7))) for bits in (None, *KV_BITS)}
     assert len(set(texts.values())) > 1
 
 
@@ -211,14 +207,14 @@ def test_a_draft_model_has_as_many_bits_as_its_target() -> None:
             assert [proposal.id for proposal in current.proposals] == wanted
             held = [*held, *(token.id for token in current.emitted)]
             cache = [QuantizedKVCache(64, bits) for _ in draft.layers] if bits else make_prompt_cache(draft)
-        kinds = {type(layer) for layer in drafter._cache}
+        kinds = {type(layer) for layer in drafter.cache}
         assert kinds == ({QuantizedKVCache} if bits else {KVCache})
 
 
 def test_a_draft_model_that_cannot_have_few_bits_keeps_full_precision() -> None:
     drafter = DraftModel(tiny("mamba", vocab_size=97))
     plain = rounds_of(None, 4, temperature=0)
-    same_up_to_near_ties(rounds_of(drafter, 4, temperature=0), ids(plain), near_ties.limit("float32", 4))
+    same_up_to_near_ties(rounds_of(drafter, 4, temperature=0), emitted_ids(plain), near_ties.limit("float32", 4))
 
 
 def test_a_head_that_no_group_divides_is_refused(tmp_path: Path) -> None:

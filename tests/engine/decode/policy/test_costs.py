@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import mlx.core as mx
 import pytest
 
-from engine.decode import clock, measuring
+from engine.decode import measuring, run_control
 from engine.decode.measuring import ROWS, measure
 from engine.decode.policy.costs import VERSION, MachineCosts, StoredCosts
 from engine.drafters import DraftModel
@@ -50,7 +50,7 @@ def test_a_pass_that_was_disturbed_makes_no_rows_free_and_few_dear() -> None:
 
 def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.MonkeyPatch) -> None:
     target = OnAClock(tiny_llama(1))
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
+    monkeypatch.setattr(run_control, "time", SimpleNamespace(perf_counter=lambda: target.now))
     monkeypatch.setattr(measuring, "chunk_size", lambda model: 512)
 
     class Slow(OnAClock):

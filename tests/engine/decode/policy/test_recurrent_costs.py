@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.decode import clock
+from engine.decode import run_control
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.estimates import Cost
@@ -32,7 +32,7 @@ def mean_gamma(family: Family, milliseconds: float, monkeypatch: pytest.MonkeyPa
     """
     target = OnAClock(family.model)
 
-    class OfTarget(clock.Clock):
+    class OfTarget(run_control.Clock):
         def __call__(self) -> float:
             return target.now - self._away
 

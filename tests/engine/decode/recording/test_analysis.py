@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from engine.decode.recording import analysis
-from engine.rounds import theory
 from engine.target import distribution
 from engine.target.distribution import HostRow
 from engine.types import DecodingOptions
+from tests.engine.test_block_law import block_acceptance
 
 
 def rows_of_logits(vocab_size: int) -> dict[str, np.ndarray]:
@@ -96,10 +96,10 @@ def test_the_acceptance_of_a_block_is_that_of_the_closed_form() -> None:
     for p, q, drafted in blocks():
         exact_p, exact_q = ([float64_probabilities(row, 1.25) for row in rows] for rows in (p, q))
         found = analysis.block_acceptance(rows(p), rows(q), drafted)
-        assert found == pytest.approx(theory.block_acceptance(exact_p, exact_q, drafted), abs=1e-5)
+        assert found == pytest.approx(block_acceptance(exact_p, exact_q, drafted), abs=1e-5)
         placed = np.eye(p.shape[1])[drafted]
         found = analysis.block_acceptance(rows(p), [analysis.certain(token) for token in drafted], drafted)
-        assert found == pytest.approx(theory.block_acceptance(exact_p, placed, drafted), abs=1e-5)
+        assert found == pytest.approx(block_acceptance(exact_p, placed, drafted), abs=1e-5)
 
 
 def test_an_acceptance_that_left_the_weight_of_the_block_out_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

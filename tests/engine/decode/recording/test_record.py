@@ -13,10 +13,9 @@ import pytest
 
 from engine.acceptance import JUDGES, RoundNoise
 from engine.decode import loop
-from engine.decode.context import DecodeContext
+from engine.decode.context import DecodeContext, RoundOutcome
 from engine.decode.decoding import DecodingOptions, decode
 from engine.decode.loop import DecodeLoop
-from engine.decode.outcome import RoundOutcome
 from engine.decode.recording.other_draws import HostDraws, later_draws, other_draws
 from engine.decode.recording.record import AnalysisInputs
 from engine.decode.run_control import Control
@@ -221,8 +220,8 @@ def both_ways(
     noise = RoundNoise(NoiseSource(9, VOCAB), position)
     proposals = DraftTree.chain(0, drafted, q)
     judgement = JUDGES[rule](p, q, drafted, noise)
-    in_graph = other_draws(rule, p, proposals, judgement, noise, greedy=False)
-    return in_graph.on_host(), later_draws(rule, proposals, judgement, noise, greedy=False), np.array(p.logits)
+    in_graph = other_draws(rule, p, proposals, judgement, noise)
+    return in_graph.on_host(), later_draws(rule, proposals, judgement, noise), np.array(p.logits)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -240,7 +239,6 @@ def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any, monkeypat
         wanted = in_graph.drawn(p, 1.25, None, 1.0)
         drawn_rows.clear()
         assert later.drawn(p, 1.25, np.array(q.logits), 1.25) == wanted
-        assert wanted is not None
         lengths.add(sum(token is not None for token in wanted.target))
         nothing_known = replace(later, shared={}, target=None, coupled=None, independent=None)
         rows_unknown = replace(nothing_known, **{kept: getattr(later, kept)})
