@@ -201,7 +201,6 @@ def real_freezing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(gc, name, function)
     gc.unfreeze()
     yield
-    gc.collect()
     gc.freeze()
 
 

@@ -86,6 +86,26 @@ def open_window(show_window: Callable[..., Any]) -> Callable[..., Any]:
     return opened
 
 
+@pytest.fixture(scope="module")
+def window_of_module(qapp: Any) -> Iterator[Any]:
+    """See `tests.app.shared_window`."""
+    from tests.app.shared_window import SharedWindow
+
+    gc.disable()  # as for every test that has an application
+    shared = SharedWindow()
+    yield shared
+    shared.window.close()
+    shared.window.deleteLater()
+
+
+@pytest.fixture
+def share_window(qtbot: QtBot, window_of_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """As `open_window`, on the window that the tests of a module share. A test opens it once."""
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    yield partial(window_of_module.open, qtbot)
+    window_of_module.leave(qtbot)
+
+
 @pytest.fixture(autouse=True)
 def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails a test that leaves a running QThread or QTimer, a busy thread pool or an open window, and says where it began.
@@ -115,13 +135,20 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         QCoreApplication.processEvents()
 
+    def is_shared(qt_object: Any) -> bool:
+        """Whether it belongs to a window that was there before the test, and that others share."""
+        while (parent := qt_object.parent()) is not None:
+            qt_object = parent
+        return qt_object in before
+
     def left_over() -> list[Any]:
-        return [widget for widget in QApplication.topLevelWidgets() if widget not in before and isValid(widget)]
+        found = [widget for widget in QApplication.topLevelWidgets() if isValid(widget) and not is_shared(widget)]
+        return [widget for widget in found if widget.isVisible()] if "window_of_module" in request.fixturenames else found
 
     def alive(started: list[tuple[Callable[[], Any], str]]) -> Iterator[tuple[Any, str]]:
         for reference, where in started:
             qt_object = reference()
-            if qt_object is not None and isValid(qt_object):
+            if qt_object is not None and isValid(qt_object) and not is_shared(qt_object):
                 yield qt_object, where
 
     settle()

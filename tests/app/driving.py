@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QComboBox
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QComboBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look.fields import NumberField
+from app.window.palette import command_entries
+from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from tests.app.fakes import FakeEngine
@@ -43,6 +47,24 @@ def settled(qtbot: QtBot, window: Window) -> None:
     done: list[object] = []
     window.chat.keeper.read(lambda store: True, done.append)
     qtbot.waitUntil(lambda: bool(done))
+
+
+def answered(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
+    """Asks, and waits until the answer has ended and is stored, if anything is."""
+    ask(qtbot, window, text)
+    wait_for_answer(qtbot, window)
+    if window.chat.keeper is not None:
+        settled(qtbot, window)
+
+
+def texts(window: Window) -> list[str]:
+    """Everything that the window and its dialogs say to a reader, a pointer or a screen reader."""
+    said = [stop.text for stop in tour_stops(window.header, window.column, window.panel, window.sidebar)]
+    said += [entry.note for entry in command_entries(window.commands, window.actions_by_id)]
+    for widget in (window, *window.findChildren(QWidget)):
+        said += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
+        said += [str(widget.property(name) or "") for name in ("text", "placeholderText", "whatsThis")]
+    return said
 
 
 class FullDisk:
@@ -102,3 +124,27 @@ def type_in(qtbot: QtBot, field: NumberField, text: str, end: Qt.Key | None = Qt
     if end is not None:
         qtbot.keyClick(focused, end)
         settle()
+
+
+def reset_options(window: Window) -> None:
+    """Presses the button that resets the sampling options."""
+    next(each for each in window.options.findChildren(QPushButton) if each.text() == "Reset to defaults").click()
+
+
+def dragged(*paths: Path | str) -> QMimeData:
+    """What is dragged of these files, or of addresses."""
+    data = QMimeData()
+    data.setUrls([QUrl(path) if "://" in str(path) else QUrl.fromLocalFile(str(path)) for path in paths])  # type: ignore[arg-type]
+    return data
+
+
+def drop(target: QWidget, *paths: Path | str) -> bool:
+    """Drags files over a widget and lets go of them there if it takes them; returns whether it does."""
+    data, copy = dragged(*paths), Qt.DropAction.CopyAction
+    left, plain = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    over = QDragEnterEvent(QPoint(5, 5), copy, data, left, plain)
+    over.ignore()
+    QApplication.sendEvent(target, over)
+    if over.isAccepted():
+        QApplication.sendEvent(target, QDropEvent(QPointF(5, 5), copy, data, left, plain))
+    return over.isAccepted()

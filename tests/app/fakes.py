@@ -165,6 +165,13 @@ class FakeEngine(EngineLike):
 
     def __init__(self, rounds: Iterable[Round] | None = None) -> None:
         super().__init__()
+        self._said: deque[Event] = deque()
+        self.restart(rounds)
+
+    def restart(self, rounds: Iterable[Round] | None = None) -> None:
+        """Forgets what it was asked for, and answers in these rounds from now on."""
+        vars(self).pop("answer_load", None)
+        self.is_computing = False
         self.rounds = list(story_rounds() if rounds is None else rounds)
         self.requests: list[Request] = []
         self.runs: list[int] = []
@@ -180,7 +187,6 @@ class FakeEngine(EngineLike):
         self.pause_after: int | None = None
         self.chains = ""
         self._hurries = False
-        self._said: deque[Event] = deque()
         self._run: tuple[int, Request] | None = None
         self._next = 0
         self._in_force: dict[str, Any] = {}
