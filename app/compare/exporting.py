@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.compare.comparison import Comparison
 from app.compare.difference_line import result_sentences
 from app.compare.sample_tally import Sampling, write_samples
-from app.export.dialog import ask_for_file, busy_pointer, documents_folder, replace_prompt, show_folder_action, theme_of
+from app.export.dialog import ask_for_file, busy_pointer, replace_prompt, show_folder_action, start_folder, theme_of
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
 from app.session.settings import Settings
@@ -36,8 +36,7 @@ class ComparisonExporter(QObject):
         """Asks for a file and exports to it. Answers without a trace cannot be exported."""
         settings = self._settings()
         if isinstance(shown, Sampling):
-            start = Path(settings.export_folder) if settings.export_folder else documents_folder()
-            proposed = str(start / "draftlight-samples.json")
+            proposed = str(start_folder(settings.export_folder) / "draftlight-samples.json")
             name, _ = QFileDialog.getSaveFileName(self._parent, "Export", proposed, "JSON (*.json)")
             if name:
                 path = Path(name)
@@ -80,5 +79,5 @@ class ComparisonExporter(QObject):
             return False
         self._banner.show_message(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
         action = show_folder_action(written[0].parent)
-        self._banner.show_action(action.title, action.act)
+        self._banner.show_action(action.title, action.act, action.keeps_message)
         return True

@@ -53,8 +53,7 @@ def export_answers(parent: QWidget, chat: Chat) -> None:
 
 def ask_for_file(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
     """Returns kind and path from a save dialog; None if it was cancelled."""
-    start = Path(folder) if folder and Path(folder).is_dir() else documents_folder()
-    proposed = start / f"draftlight-{name}{kind.ending}"
+    proposed = start_folder(folder) / f"draftlight-{name}{kind.ending}"
     chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(proposed), filters(), kind.filter)
     return chosen_kind(Path(chosen), chosen_filter, kind) if chosen else None
 
@@ -113,6 +112,11 @@ def documents_folder() -> Path:
     """Returns the default folder for exports: the user's documents, else the home folder."""
     folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
     return Path(folder) if folder and Path(folder).is_dir() else Path.home()
+
+
+def start_folder(last: str) -> Path:
+    """Returns the folder that a save dialog starts in: that of the last export if it still exists, else the default."""
+    return Path(last) if last and Path(last).is_dir() else documents_folder()
 
 
 def show_folder(folder: Path) -> None:

@@ -47,7 +47,7 @@ class Banner(QWidget):
         self._available_height = 1000
         self.action = push_button("", "bannerAction", self._run_action)
         self.action.hide()
-        self._action_callback: Callable[[], object] | None = None
+        self._on_action: tuple[Callable[[], object], bool] | None = None
         self._is_valid: Callable[[], bool] | None = None
         self.dismiss = icon_button("close", "Dismiss the message", self.hide)
         self.timer = QTimer(self, singleShot=True)
@@ -83,9 +83,9 @@ class Banner(QWidget):
         self._count_down()
         announce(self, message)
 
-    def show_action(self, title: str, act: Callable[[], object]) -> None:
-        """Shows a button next to the current message, until the next message."""
-        self._action_callback = act
+    def show_action(self, title: str, act: Callable[[], object], keeps_message: bool = False) -> None:
+        """Shows a button next to the current message, until the next message. It hides the message unless `keeps_message`."""
+        self._on_action = act, keeps_message
         self.action.setText(title)
         self.action.setAccessibleName(title)
         self.action.show()
@@ -98,8 +98,11 @@ class Banner(QWidget):
             self.hide()
 
     def _run_action(self) -> None:
-        if self._action_callback is not None:
-            self._action_callback()
+        if self._on_action is not None:
+            act, keeps_message = self._on_action
+            if not keeps_message:
+                self.hide()
+            act()
 
     # Time
 

@@ -32,6 +32,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.look import theme as themes
+from app.look.placing import visible_part
 from app.look.theme import Theme
 
 Margins = tuple[int, int, int, int]
@@ -102,6 +103,13 @@ class TransientDialog(QDialog):
         self.setObjectName(name)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+    def resize_to_lines(self, width: int, height: int) -> None:
+        """Resizes to a width and height in lines of text, as far as there is room over the window."""
+        window, line = self.parentWidget(), self.fontMetrics().lineSpacing()
+        assert window is not None
+        room = visible_part(window)
+        self.resize(min(room.width() - 60, width * line), min(room.height() - 80, height * line))
 
 
 class Question(QMessageBox):

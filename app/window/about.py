@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6 import __version__ as pyside_version
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
 
+from app.export.dialog import show_folder
 from app.look import theme as themes
 from app.look.widgets import TransientDialog, in_column, in_row, named
 from engine.files.paths import data_folder
@@ -54,7 +53,7 @@ class About(TransientDialog):
         self.copy_button = buttons.addButton("Copy versions", QDialogButtonBox.ButtonRole.ActionRole)
         self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(versions()))
         folder_button = buttons.addButton("Data folder", QDialogButtonBox.ButtonRole.ActionRole)
-        folder_button.clicked.connect(lambda: _open(data_folder()))
+        folder_button.clicked.connect(lambda: show_folder(data_folder()))
         in_column(
             in_row((icon, 0, Qt.AlignmentFlag.AlignTop), (in_column(name, description, spacing=4), 1), spacing=18),
             self.versions,
@@ -64,7 +63,3 @@ class About(TransientDialog):
             parent=self,
         )
         self.setFixedWidth(34 * self.fontMetrics().lineSpacing())
-
-
-def _open(folder: Path) -> None:
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -9,7 +9,6 @@ from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialogButtonBox, QProgressBar, QPushButton, QWidget
 
-from app.look.placing import visible_part
 from app.look.widgets import TransientDialog, in_column, named, stretch, text_label
 from app.look.wording import target_title
 from app.session.chat import Chat
@@ -62,8 +61,7 @@ class BenchDialog(TransientDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        available, line = visible_part(parent), self.fontMetrics().lineSpacing()
-        self.resize(min(available.width() - 60, 34 * line), min(available.height() - 80, 20 * line))
+        self.resize_to_lines(34, 20)
         chat.link.benched.connect(self._handle_events)
         self._show()
         self.start.setFocus()

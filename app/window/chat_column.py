@@ -131,7 +131,7 @@ class ChatColumn(QWidget):
         had_focus = self.composer.edit.hasFocus() or self.transcript.hasFocus()
         if locked:
             self.lock.show_message(LOCKED_NOTE, "lock")
-            self.lock.show_action(COPY_TITLE, self.copy_requested.emit)
+            self.lock.show_action(COPY_TITLE, self.copy_requested.emit, keeps_message=True)
         else:
             self.lock.hide()
         self.composer.setVisible(not locked and not replaying)

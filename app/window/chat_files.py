@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from app.export.dialog import documents_folder, show_folder_action
+from app.export.dialog import documents_folder, show_folder_action, start_folder
 from app.export.kinds import free_name
 from app.look.banner import Banner
 from app.look.widgets import Question, local_files
@@ -67,11 +67,7 @@ class ChatFiles(QObject):
         self._banner.show_message(" ".join([*problems, *results]), "error" if problems else "note")
         new = next((each.numbers[0] for each in files if each.numbers), None)
         if new is not None and not problems:
-            self._banner.show_action("Show", partial(self._show, new))
-
-    def _show(self, number: int) -> None:
-        self._banner.hide()
-        self._open_chat(number)
+            self._banner.show_action("Show", partial(self._open_chat, new))
 
     @Slot(str)
     def _report_error(self, message: str) -> None:
@@ -106,13 +102,8 @@ class ChatFiles(QObject):
     def _ask_for_path(self, numbers: list[int], name: str) -> None:
         """Asks for a file and writes these chats to it."""
         settings, keeper = self._chat.settings, self._chat.keeper
-        start = (
-            Path(settings.export_folder)
-            if settings.export_folder and Path(settings.export_folder).is_dir()
-            else documents_folder()
-        )
         kinds = f"{MARKDOWN_KIND};;{JSON_KIND}"
-        proposed = str(start / f"{file_name(name)}.md")
+        proposed = str(start_folder(settings.export_folder) / f"{file_name(name)}.md")
         chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
         if not chosen:
             return

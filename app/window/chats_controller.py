@@ -162,10 +162,10 @@ class ChatsController(QObject):
         self._banner.show_action("Undo", partial(self._undo, number, shown))
 
     def _undo(self, number: int, shown: bool) -> None:
-        self._banner.hide()
-        self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
-        if shown and not self._chat.session.turns:
-            self.open(number)
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
+            if shown and not self._chat.session.turns:
+                self.open(number)
 
     def show_deleted(self) -> None:
         """Shows the deleted chats that can still be restored."""
@@ -181,19 +181,18 @@ class ChatsController(QObject):
 
     @Slot(list)
     def _restore_deleted(self, numbers: list[int]) -> None:
-        *others, last = numbers
-        for number in others:
-            self._chat.keeper.write(partial(_restore, number), self._chat.recorder.notify, self._report)
-        self._chat.keeper.write(partial(_restore, last), partial(self._report_restored, numbers), self._report)
+        def restore(store: ChatStore) -> None:
+            """Restores the chats."""
+            for number in numbers:
+                store.restore(number)
+
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(restore, partial(self._report_restored, numbers), self._report)
 
     def _report_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
-        self._banner.show_action("Show", partial(self._show_restored, numbers[0]))
+        self._banner.show_action("Show", partial(self.open, numbers[0]))
         self._chat.recorder.notify(result)
-
-    def _show_restored(self, number: int) -> None:
-        self._banner.hide()
-        self.open(number)
 
     @Slot(str, tuple)
     def offer_folder_undo(self, folder: str, numbers: tuple[int, ...]) -> None:
@@ -202,8 +201,6 @@ class ChatsController(QObject):
         self._banner.show_action("Undo", partial(self._undo_folder_removal, folder, numbers))
 
     def _undo_folder_removal(self, folder: str, numbers: tuple[int, ...]) -> None:
-        self._banner.hide()
-
         def fill(store: ChatStore) -> None:
             """Moves the chats back into the folder, if they still exist."""
             for number in numbers:
@@ -257,12 +254,8 @@ class ChatsController(QObject):
         elif chat.models.is_pending and chat.session.target != chat.settings.target and not chat.stored_chat.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
-            self._banner.show_action("Load now", self._load_now)
+            self._banner.show_action("Load now", self._chat.models.load)
         self._scroll_to(message)
-
-    def _load_now(self) -> None:
-        self._banner.hide()
-        self._chat.models.load()
 
     def _report(self, message: str) -> None:
         self._banner.show_message(message, "note")
@@ -274,10 +267,6 @@ class ChatsController(QObject):
             )
             self._banner.show_message(f"{answers} in the list of chats now.", "note")
             self._chat.recorder.written.emit()
-
-
-def _restore(number: int, store: ChatStore) -> None:
-    store.restore(number)
 
 
 def _read_unless_comparison(number: int, message: int | None, store: ChatStore) -> OpenedChat | None:

@@ -141,9 +141,8 @@ class DropHandler(QObject):
             self._banner.show_message(
                 f"{names} has {len(models):,} models. Drop one of them, or choose it from the list.", "note"
             )
-            self._banner.show_action(
-                "List them", partial(self._models.list_folders, [each.folder for each in found if each.models])
-            )
+            folders = [each.folder for each in found if each.models]
+            self._banner.show_action("List them", partial(self._models.list_folders, folders), keeps_message=True)
         elif chats:
             self._chat_files.import_files(chats)
         elif len(traces) == 1:

@@ -64,7 +64,7 @@ def make_window(arguments: argparse.Namespace) -> Window:
     is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    settings = replace(_with_arguments(settings, arguments), geometry=cascade_geometry(settings.geometry))
+    settings = replace(with_arguments(settings, arguments), geometry=cascade_geometry(settings.geometry))
     window = Window(LazyEngine(engine_for, settings), settings, path, note, ChatStore)
     if trace is None:
         uses_chat_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
@@ -122,7 +122,8 @@ def _new_application() -> QApplication:
     return application
 
 
-def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+def with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    """Returns the settings with the target and drafter of the command line."""
     target = getattr(arguments, "target", None)
     drafter = getattr(arguments, "drafter", None)
     if target is not None and target != settings.target:

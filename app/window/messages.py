@@ -1,56 +1,34 @@
-"""The actions on messages: regenerate, edit, continue, delete, compare, copy; and what to do after an answer failed or ended
-early."""
+"""The actions on messages: regenerate, edit, continue, delete, compare, copy; the offer of another temperature after a change of
+rule; and what to do after an answer failed or ended early."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 from app.conversation.answer_editor import AnswerEditor
-from app.conversation.composer import Composer
 from app.conversation.message_tools import MessageAction
-from app.conversation.transcript import Transcript
 from app.look import theme as themes
-from app.look.banner import Banner, BannerAction
+from app.look.banner_action import BannerAction
+from app.look.widgets import announce
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
+from app.window.chat_column import ChatColumn
 from app.window.chats_controller import ChatsController
 from app.window.editing import Editing
 from app.window.pages import Pages
 from app.window.replay_controller import ReplayController
 from app.window.rule_bars import pending_changes
-from engine.lens.rule_comparison import WARM
+from engine.lens.rule_comparison import WARM, rules_nearly_coincide
+from engine.values.drafter_kinds import NO_DRAFTER
 
 LEAVE_OUT = "Leave out the oldest turns"
-
-
-class MessageHost(Protocol):
-    """The parts of the window that messages use."""
-
-    chat: Chat
-    banner: Banner
-    transcript: Transcript
-    composer: Composer
-    panel: SidePanel
-    pages: Pages
-    chats: ChatsController
-    replay_controller: ReplayController
-
-    def show_message(self, message: str, tone: str = "error", action: BannerAction | None = None) -> None:
-        """Shows a message with its button."""
-
-    def announce(self, text: str) -> None:
-        """Announces words to a screen reader."""
-
-    def run_undo(self, undo: Callable[[], None]) -> None:
-        """Undoes a deletion that the banner offered to undo."""
 
 
 class Messages(QObject):
@@ -60,26 +38,26 @@ class Messages(QObject):
         editing: tracks which prompt is in the message field.
     """
 
-    def __init__(self, host: MessageHost, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._host, self._parent = host, parent
-        self._chat, self._session = host.chat, host.chat.session
-        self._banner, self._transcript, self._composer = host.banner, host.transcript, host.composer
-        self._panel, self._pages, self._chats, self._replay_controller = (
-            host.panel,
-            host.pages,
-            host.chats,
-            host.replay_controller,
-        )
-        self.editing = Editing(host.composer, host.chat)
+    def __init__(
+        self,
+        chat: Chat,
+        column: ChatColumn,
+        panel: SidePanel,
+        pages: Pages,
+        chats: ChatsController,
+        replays: ReplayController,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._chat, self._session, self._panel, self._pages, self._window = chat, chat.session, panel, pages, window
+        self._banner, self._transcript, self._composer = column.banner, column.transcript, column.composer
+        self._chats, self._replays = chats, replays
+        self.editing = Editing(column.composer, chat)
         self._regenerates_when_stopped = False
 
     @Slot()
-    def regenerate(self) -> None:
+    def regenerate(self, same_seed: bool = False) -> None:
         """Answers the last prompt again."""
-        self._answer_again()
-
-    def _answer_again(self, same_seed: bool = False) -> None:
         if self._session.running is None and not self._session.read_only:
             self._banner.hide()
             self._transcript.follow()
@@ -101,12 +79,12 @@ class Messages(QObject):
         undo = self.editing.cancel()
         if undo is not None:
             self._banner.show_message("The changes to your prompt are discarded.", "note")
-            self._banner.show_action("Undo", partial(self._host.run_undo, undo))
+            self._banner.show_action("Undo", undo)
 
     def edit_answer(self, at: int) -> None:
         """Opens an editor for another version of an answer."""
         answer = self._session.turns[at].answer
-        editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._parent)
+        editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._window)
         editor.edited.connect(partial(self._add_version, answer))
         editor.open()
 
@@ -124,7 +102,7 @@ class Messages(QObject):
         if (turns := self._session.turns[at : at + 1]) and self._session.running is None:
             turn = turns[0]
             index, count = turn.version if prompts else (turn.shown, len(turn.answers))
-            self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {count}")
+            announce(self._window, f"{'Prompt' if prompts else 'Answer'} {index + 1} of {count}")
 
     def step_sibling(self, by: int, prompts: bool = False) -> None:
         """Does `show_sibling` in the turn that is pinned, or the last."""
@@ -152,13 +130,13 @@ class Messages(QObject):
         elif action == "edit":
             self.edit(at) if prompt else self.edit_answer(at)
         elif action == "replay":
-            self._replay_controller.open(Path(turn.answer.trace_path or ""))
+            self._replays.open(Path(turn.answer.trace_path or ""))
         elif action == "compare":
             self._pages.compare_answer(turn)
         elif action == "delete":
             undo = chat.delete(at, prompt)
             self._banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
-            self._banner.show_action("Undo", partial(self._run_undo, undo))
+            self._banner.show_action("Undo", partial(self._undelete, undo))
         elif action == "new chat":
             self._chats.duplicate(at)
         else:
@@ -176,10 +154,11 @@ class Messages(QObject):
     def undo_delete(self) -> None:
         """Undoes the last deletion, even after the banner that offered it has gone."""
         if self._chat.deletions and self._session.idle:
-            self._run_undo(self._chat.deletions[-1])
+            self._banner.hide()
+            self._undelete(self._chat.deletions[-1])
 
-    def _run_undo(self, undo: Callable[[], None]) -> None:
-        self._host.run_undo(undo)
+    def _undelete(self, undo: Callable[[], None]) -> None:
+        undo()
         self.editing.resume()
 
     @Slot()
@@ -188,7 +167,7 @@ class Messages(QObject):
         next one, else shows the rules apart."""
         if pending_changes(self._session, self._chat.settings):
             self._composer.edit.setFocus()  # the pressed button disappears
-            self._answer_again(same_seed=True)
+            self.regenerate(same_seed=True)
         else:
             self.raise_temperature()
 
@@ -201,13 +180,44 @@ class Messages(QObject):
         if self._regenerates_when_stopped:
             self._chat.stop()
         elif self._session.turns and not self._session.replaying:
-            self._answer_again(same_seed=True)
+            self.regenerate(same_seed=True)
+
+    # A temperature at which the rules differ, when the user chooses a rule at one where they hardly do.
+
+    @Slot(str, object)
+    def offer_warmer(self, setting: str, _: object = None) -> None:
+        """Offers it if the rule was changed, and the temperature alone keeps the rules alike."""
+        if setting != "rule" or not self._would_warmer_help():
+            return
+        temperature = self._temperature
+        alike = "the same tokens" if temperature == 0 else "nearly the same tokens"
+        self._banner.show_message(
+            f"At temperature {temperature:g} all rules accept {alike}, so another rule shows little. At {WARM:g} they differ.",
+            "note",
+            is_valid=self._would_warmer_help,
+        )
+        title = "Answer again at" if self._session.turns else "Set temperature to"
+        self._banner.show_action(f"{title} {WARM:g}", self.raise_temperature)
+
+    @property
+    def _temperature(self) -> float:
+        """That of the running answer, which keeps its own, else that of the next one."""
+        running = self._session.running
+        return self._chat.settings.temperature if running is None else running.options.temperature
+
+    def _would_warmer_help(self) -> bool:
+        session, drafter = self._session, self._chat.settings.drafter
+        if session.replaying or session.read_only or drafter == NO_DRAFTER or not session.has_distribution(drafter):
+            return False
+        return rules_nearly_coincide(self._chat.settings.options().replace(temperature=self._temperature))
+
+    # After an answer failed or ended early.
 
     @Slot(str, bool, object)
     def restore_prompt(self, message: str, may_drop: bool, action: BannerAction | None) -> None:
         """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
         again."""
-        self._host.show_message(message, action=action)
+        self._chat.say(message, "error", action)
         newest, replaced = self._session.turns[-1], self._chat.replaced
         if newest.answer.tally.rounds:
             return
@@ -234,7 +244,7 @@ class Messages(QObject):
         """Starts the pending regeneration once the stopped answer has ended."""
         if self._regenerates_when_stopped and self._session.running is None:
             self._regenerates_when_stopped = False
-            self._answer_again(same_seed=True)
+            self.regenerate(same_seed=True)
 
     def forget(self) -> None:
         """Cancels a pending regeneration: a new conversation has begun."""

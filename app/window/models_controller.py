@@ -71,11 +71,11 @@ class ModelsController(QObject):
         for banner in (self._banner, self.dialog.banner) if self.dialog is not None and dialog_in_front else (self._banner,):
             banner.show_message(message, tone)
             if action is not None:
-                banner.show_action(action.title, partial(self._accept, action))
+                banner.show_action(action.title, partial(self._accept, action), action.keeps_message)
 
     def _accept(self, action: BannerAction) -> None:
         if not action.keeps_message:
-            self._hide_messages()
+            self._hide_messages()  # of the other window, too
         action.act()
 
     def _hide_messages(self) -> None:

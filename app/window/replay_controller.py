@@ -201,7 +201,7 @@ class ReplayController(QObject):
     @Slot(float)
     def _set_speed(self, speed: float) -> None:
         if self.player is not None:
-            self.player.set_speed(speed)
+            self.player.speed = speed
 
     @Slot(str)
     def set_timing(self, timing: Timing) -> None:
@@ -220,7 +220,7 @@ class ReplayController(QObject):
             self.replay.show(self.player.shown)
             self._session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
             self.bar.show_player(self.player)
-            self._show_phase(self.player, self.replay.rounds)
+            self._show_phase(self.player, self.replay.trace.rounds)
             self.moved.emit()
 
     def _show_phase(self, player: Player, rounds: Sequence[Round]) -> None:

@@ -120,7 +120,7 @@ class SamplingPopover(QFrame):
         self._banner.show_message(
             message, "note", lambda: all(getattr(self._chat.settings, name) == value for name, value in new_values.items())
         )
-        self._banner.show_action("Undo", partial(_run_undo, self._banner, undo))
+        self._banner.show_action("Undo", undo)
 
     def open_at(self, name: str, button: QWidget) -> None:
         """Shows the popover below a button, with the focus on a setting, or on the presets with "preset"."""
@@ -143,9 +143,9 @@ class SamplingPopover(QFrame):
 
     @Slot()
     def _fit_screen(self) -> None:
-        self._fit(self.screen().availableGeometry().height() - 16)
+        self.fit(self.screen().availableGeometry().height() - 16)
 
-    def _fit(self, max_height: int) -> None:
+    def fit(self, max_height: int) -> None:
         """Sets the height to that of all fields, up to a maximum; beyond it they scroll."""
         for child in self.body.findChildren(QWidget):
             child.ensurePolished()
@@ -279,16 +279,11 @@ class PresetRow(QWidget):
         """Deletes a preset and offers to undo it."""
         undo = self._chat.preferences.delete_preset(name)
         self._banner.show_message(f"The preset “{name}” is deleted.", "note")
-        self._banner.show_action("Undo", partial(_run_undo, self._banner, undo))
+        self._banner.show_action("Undo", undo)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button."""
         tint(self.more, theme, scale)
-
-
-def _run_undo(banner: Banner, undo: Callable[[], None]) -> None:
-    banner.hide()
-    undo()
 
 
 def _recompute_layout(widget: QWidget) -> None:

@@ -40,7 +40,7 @@ class SaveErrors(QObject):
         self._banner.show_message(
             f"{message} Until then this window keeps it and tries again.", is_valid=lambda: bool(keeper.trouble)
         )
-        self._banner.show_action("Try again", keeper.try_again)
+        self._banner.show_action("Try again", keeper.try_again, keeps_message=True)
 
     @Slot()
     def _report_recovery(self) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, QUrl, Slot
-from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
+from PySide6.QtCore import QSize, Qt, Slot
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
+from app.export.dialog import show_folder
 from app.look.flow_layout import wrapping
 from app.look.placing import FRAME
 from app.look.widgets import dialog_button, in_column, named, plain_tip, push_button, scrolling, text_label
@@ -207,4 +208,4 @@ def _open(folder: Callable[[], Path]) -> None:
     """Opens a folder in the desktop's file manager, creating it if needed."""
     path = folder()
     path.mkdir(parents=True, exist_ok=True)
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
+    show_folder(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.conversation.legend import Legend
 from app.look.command import native_keys
@@ -118,9 +118,9 @@ class Tour(QFrame):
         self.legend = named(Legend(), "tourLegend")
         self.legend.setEnabled(False)
         self.position = named(QLabel(), "verdictHint")
-        self.skip = _button("Skip", self.end)
-        self.back = _button("Back", self.go_back)
-        self.forward = _button("Next", self.go_on)
+        self.skip = push_button("Skip", "quietButton", self.end)
+        self.back = push_button("Back", "quietButton", self.go_back)
+        self.forward = push_button("Next", "quietButton", self.go_on)
         in_column(
             self.title,
             self.text,
@@ -222,7 +222,3 @@ class Tour(QFrame):
         if event.type() == QEvent.Type.Resize and self.isVisible():
             self._reposition_timer.start()
         return False
-
-
-def _button(text: str, on_click: Callable[[], object]) -> QPushButton:
-    return push_button(text, "quietButton", on_click)

@@ -14,7 +14,6 @@ from app.compare.stored import ComparisonRecorder
 from app.conversation.verdict_host import VerdictHost
 from app.export.dialog import export_answers
 from app.look import theme as themes
-from app.look.banner import BannerAction
 from app.look.command import Command, EnterKeyFilter, ShortcutSheet, make_actions, make_menus, set_availability
 from app.look.placing import FirstPaint, move_onto_screen, restore_geometry
 from app.look.widgets import announce, attach_menu, in_column
@@ -50,7 +49,6 @@ from app.window.status_strip import StatusStrip
 from app.window.tour import Tour, tour_stops
 from app.window.trace_reader import TraceReader
 from app.window.view_updates import ViewUpdates
-from app.window.warmer import WarmerOffer
 from engine.chats import ChatStore
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.runtime.interface import EngineLike
@@ -152,7 +150,7 @@ class Window(QMainWindow):
         self.slow_motion = SlowMotion(chat, self.column, self.replay_controller, self)
         self.chats = ChatsController(chat, self.banner, self.transcript, self)
         self.models = ModelsController(chat, self.banner, self)
-        self.messages = Messages(self, self)
+        self.messages = Messages(chat, self.column, self.panel, self.pages, self.chats, self.replay_controller, self)
         self.drop_handler = DropHandler(chat, self.replay_controller, self.chats.files, self.models, self.column, self)
         self.setCentralWidget(central)  # last: Tab goes through what lies over the window first
 
@@ -220,9 +218,8 @@ class Window(QMainWindow):
         """Connects controls to the parts that carry out their requests."""
         chat, header, column, composer, transcript = self.chat, self.header, self.column, self.composer, self.transcript
         messages, pages = self.messages, self.pages
-        warmer = WarmerOffer(chat, self.banner, messages.raise_temperature, self)
         _connect(
-            (header.changed, self.models.change, warmer.offer),
+            (header.changed, self.models.change, messages.offer_warmer),
             (header.open_model, self._show_settings, self.models.choose),
             (header.strip.remedy_requested, messages.apply_remedy),
             (header.options.clicked, self.open_options),
@@ -339,19 +336,10 @@ class Window(QMainWindow):
             self.panel.refresh_if_stale()  # no further event comes
         self.messages.regenerate_if_pending()
 
-    def show_message(self, message: str, tone: str = "error", action: BannerAction | None = None) -> None:
-        """Shows a message with its button."""
-        self.models.show_message(message, tone, action)
-
     @Slot(str)
     def announce(self, text: str) -> None:
         """Announces words to a screen reader."""
         announce(self, text)
-
-    def run_undo(self, undo: Callable[[], None]) -> None:
-        """Runs the undo function that the banner offered."""
-        self.banner.hide()
-        undo()
 
     @Slot()
     def stop(self) -> None:

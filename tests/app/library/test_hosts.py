@@ -104,7 +104,7 @@ def test_machines_are_added_tested_used_and_left(
     assert (
         not (page.remove.isEnabled() or page.local_address.isEnabled() or page.test.isEnabled()) and "in use" in page.state.text()
     )
-    window.show_message("The file could not be written.")
+    window.chat.say("The file could not be written.", "error")
     assert window.banner.action.isHidden(), "that has nothing to do with the machines"
     engine.hold = True
     ask(qtbot, window, "hello")

@@ -123,7 +123,7 @@ def test_a_failed_load_is_reported_in_the_models_dialog(qtbot: QtBot, open_windo
     assert dialog.banner.isHidden() and window.banner.isHidden(), "it is tried"
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
-    window.show_message("Something else.")
+    window.chat.say("Something else.", "error")
     assert dialog.banner.isHidden(), "whoever is at the chat again reads it there"
 
 

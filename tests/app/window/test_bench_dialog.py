@@ -72,7 +72,7 @@ def test_the_fastest_drafter_is_found_shown_and_used(
     dialog.start.click()
     engine.say(*measured(engine.tasks[1], 0.0, 2), TaskFailed(engine.tasks[1], "The disk is full. Free some space."))
     qtbot.waitUntil(lambda: dialog.step.text() == "The disk is full. Free some space.")
-    assert dialog.headline.text() == "Too little was measured to choose a drafter." and not dialog.use.isEnabled()
+    assert "Too little" in dialog.headline.text() and not dialog.use.isEnabled()
     dialog.start.click()
     dialog.start.click()
     assert engine.stopped == [engine.tasks[2]]

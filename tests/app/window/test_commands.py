@@ -18,11 +18,9 @@ from app.compare.sample_tally import Sampling
 from app.look.command import EDIT_MENU, ESCAPE, WIDGET_KEYS
 from app.session.cursor import Place
 from app.window.commands import window_commands
-from app.window.palette import command_entries
-from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.values.requests.compare import CompareRequest
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered, ask, texts, wait_for_answer
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -58,28 +56,21 @@ class KeysOfAMac(QKeySequence):
 def test_no_text_names_a_key_that_a_mac_lacks(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.look.command, "QKeySequence", KeysOfAMac)
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.open_settings()
     window.models.open()
     window.show_shortcuts()
     window.messages.edit_answer(0)
     window.pages.open_compare()
     window.tour.begin()
-    told = [
-        *(stop.text for stop in tour_stops(window.header, window.column, window.panel, window.sidebar)),
-        *(entry.note for entry in command_entries(window.commands, window.actions_by_id)),
-    ]
-    for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
-        told += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
-        told += [str(widget.property(name) or "") for name in ("text", "placeholderText", "whatsThis")]
+    told = texts(window)
     assert [words for words in told if "Ctrl" in words] == []
     assert any("⌘K" in words for words in told)
 
 
 @pytest.mark.usefixtures("fonts")
-def test_long_menus_are_divided_and_fit_a_small_screen(open_window: Open) -> None:
-    window, _ = open_window()
+def test_long_menus_are_divided_and_fit_a_small_screen(share_window: Open) -> None:
+    window, _ = share_window()
     menus = [entry.menu() for entry in window.header.menu.menu().actions()]
     for menu in menus:
         together = "".join("|" if action.isSeparator() else "." for action in menu.actions()).split("|")
@@ -87,8 +78,8 @@ def test_long_menus_are_divided_and_fit_a_small_screen(open_window: Open) -> Non
         assert menu.sizeHint().height() <= 720, menu.title()
 
 
-def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     window.pages.open_compare()
     ours = {portable(keys) for command in window.commands for keys in command.shortcuts}
     theirs = {keys for keys in keys_of_the_window(window) if keys and not keys.startswith("Alt+")}
@@ -98,9 +89,9 @@ def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, open_window: Op
 
 
 @pytest.mark.parametrize("menu_bar", [False, True])
-def test_no_key_of_a_view_is_that_of_another_command(menu_bar: bool, open_window: Open) -> None:
+def test_no_key_of_a_view_is_that_of_another_command(menu_bar: bool, share_window: Open) -> None:
     """In a view, Qt asks the view first, so a menu would show a key that does something else there."""
-    window, _ = open_window()
+    window, _ = share_window()
     commands = window_commands(window, menu_bar)
     of_command: dict[str, str] = {}
     for command in commands:
@@ -119,8 +110,7 @@ def test_no_key_of_a_view_is_that_of_another_command(menu_bar: bool, open_window
 
 def test_every_key_of_the_menus_runs_its_command_wherever_the_keyboard_is(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     ran: list[str] = []
     for name, action in window.actions_by_id.items():
         action.triggered.disconnect()
@@ -153,8 +143,8 @@ def test_a_shortcut_outside_the_commands_is_detected(qtbot: QtBot, open_window: 
     assert "F12" in set(keys_of_the_window(window)) - keys_of_the_table(window)
 
 
-def test_every_key_that_a_widget_takes_is_in_the_table(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_every_key_that_a_widget_takes_is_in_the_table(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     source = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "app").rglob("*.py"))
     taken = {portable(QKeySequence(getattr(Qt.Key, name)).toString()) for name in re.findall(r"Qt\.Key\.(Key_\w+)", source)}
     taken = {{"Enter": "Return"}.get(keys, keys) for keys in taken}
@@ -162,8 +152,8 @@ def test_every_key_that_a_widget_takes_is_in_the_table(qtbot: QtBot, open_window
     assert taken <= keys_of_the_table(window)
 
 
-def test_the_sheet_shows_every_key_with_what_it_does(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_the_sheet_shows_every_key_with_what_it_does(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     window.show_shortcuts()
     sheet = window.findChild(QWidget, "shortcutSheet")
     assert sheet is not None
@@ -194,15 +184,15 @@ def keys_of_the_documents() -> list[str]:
     return [name.replace("Enter", "Return") for name in named]
 
 
-def test_the_documentation_names_only_existing_keys(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_the_documentation_names_only_existing_keys(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     promised = keys_of_the_documents()
     assert {"F1", "F7", "Ctrl+Return", "Ctrl+Shift+S", "Ctrl+[", "Ctrl+3", "Shift+Return", "Esc"} <= set(promised)
     assert {portable(keys) for keys in promised} <= keys_of_the_table(window)
 
 
-def test_comparison_keys_do_nothing_on_other_pages(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_comparison_keys_do_nothing_on_other_pages(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     for name in ("startCompareAction", "divergenceAction"):
         assert not window.actions_by_id[name].isEnabled()
     window.composer.set_text("Hello")
@@ -217,8 +207,8 @@ def test_comparison_keys_do_nothing_on_other_pages(qtbot: QtBot, open_window: Op
 
 
 @pytest.mark.parametrize("where", ["rounds", "table", "charts", "conversation", "message", "rule", "status"])
-def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.pause_after = 3
     ask(qtbot, window)
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 3)
@@ -244,11 +234,10 @@ def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: Q
     assert engine.stopped == [engine.runs[0]]
 
 
-def test_escape_acts_in_the_order_of_the_shortcut_sheet(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_escape_acts_in_the_order_of_the_shortcut_sheet(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     window.activateWindow()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.banner.show_message("Something went wrong.")
     window.messages.edit_last()
     window.cursor_place.pin(Place(0, 0))
@@ -311,8 +300,7 @@ def test_escape_in_a_comparison_lets_go_and_then_stops(qtbot: QtBot, open_window
 def test_enter_presses_every_button_that_tab_reaches(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     window, _ = open_window()
     window.activateWindow()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     seen: set[str] = set()
 
     def walk(start: QWidget) -> None:
@@ -381,9 +369,9 @@ def test_enter_opens_the_menu(qtbot: QtBot, open_window: Open) -> None:
 
 
 def test_a_menu_button_is_not_highlighted_after_the_pointer_left_by_the_menu(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, share_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window, _ = open_window()
+    window, _ = share_window()
     button = window.header.menu
     menu = button.menu()
     for away, over in ((QPoint(-99, 99), False), (button.rect().center(), True)):
@@ -394,8 +382,8 @@ def test_a_menu_button_is_not_highlighted_after_the_pointer_left_by_the_menu(
         assert button.underMouse() == over
 
 
-def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     names = [f"{name}Action" for name in ("regenerate", "edit", "copyAnswer", "export", "saveCharts", "shareCard")]
     actions = [window.actions_by_id[name] for name in names]
     for action in actions:
@@ -431,8 +419,7 @@ def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, op
 
 def test_chat_commands_are_disabled_while_the_comparison_shows(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.pages.open_compare()
     for name in ("regenerateAction", "copyAnswerAction", "shareCardAction"):
         assert window.actions_by_id[name].toolTip() == "Go back to the chat first (F4)."

@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.conversation.screen_reader import plain_text
-from app.session.context_meter import ContextMeter
+from app.session.context_meter import PAUSE_SECONDS, ContextMeter
 from app.window.messages import LEAVE_OUT
 from app.window.window import Window
 from engine.types import PromptCounted, Request, RunFailed, RunStarted
+from tests.app.driving import Open
 from tests.app.fakes import MODEL, FakeEngine, story_rounds
 
 FULL = "The conversation is 9,000 tokens long, but SmolLM2 reads at most 8,192. Leave out the oldest turns."
@@ -62,9 +63,8 @@ def shown(window: Window) -> tuple[str, str]:
     return context.text(), context.accessibleDescription()
 
 
-def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    engine = FakeEngine(story_rounds("one two three"))
-    window = show_window(engine, system_prompt="Be brief.")
+def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(story_rounds("one two three"), system_prompt="Be brief.")
     assert shown(window)[0] == ""
     qtbot.keyClicks(window.composer.edit, "four words of text")
     qtbot.waitUntil(lambda: shown(window)[0] == "6 of 8,192 tokens")
@@ -77,7 +77,8 @@ def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBo
     window.composer.set_text("two words")
     qtbot.waitUntil(lambda: shown(window)[0] == "4 of 8,192 tokens")
     counted = len(engine.counts)
-    window.findChild(ContextMeter)._look()
+    window.findChild(ContextMeter).touch()
+    qtbot.wait(round(1500 * PAUSE_SECONDS))
     assert len(engine.counts) == counted, "what is known is not counted again"
     window.new_chat()
     window.composer.set_text("")
@@ -116,11 +117,8 @@ def test_a_full_context_offers_to_leave_out_the_oldest_turns(qtbot: QtBot, show_
     qtbot.waitUntil(lambda: shown(window)[1].startswith("The model no longer sees the oldest 3 turns"))
 
 
-def test_an_answer_that_fills_the_context_can_go_on_without_the_oldest_turns(
-    qtbot: QtBot, show_window: Callable[..., Any]
-) -> None:
-    engine = FakeEngine(story_rounds("Once upon a time there was a lamp", finish="context"))
-    window = show_window(engine)
+def test_an_answer_that_fills_the_context_can_go_on_without_the_oldest_turns(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(story_rounds("Once upon a time there was a lamp", finish="context"))
     ask(qtbot, window, "first")
     assert not window.banner.isVisible(), "nothing could be left out"
     ask(qtbot, window, "second")

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.window.window import Window
 from engine.types import Finish, RoundFinished, RunFailed
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered, ask, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 
 
@@ -21,8 +21,8 @@ def continues(window: Window) -> list[QToolButton]:
 
 
 @pytest.mark.parametrize("finish", ["length", "cancelled", "eos", "stop"])
-def test_only_a_cut_or_stopped_answer_can_be_continued(qtbot: QtBot, open_window: Open, finish: Finish) -> None:
-    window, engine = open_window(story_rounds(finish=finish))
+def test_only_a_cut_or_stopped_answer_can_be_continued(qtbot: QtBot, share_window: Open, finish: Finish) -> None:
+    window, engine = share_window(story_rounds(finish=finish))
     ask(qtbot, window)
     assert not continues(window), "not while it is under way"
     wait_for_answer(qtbot, window)
@@ -39,8 +39,8 @@ def test_only_a_cut_or_stopped_answer_can_be_continued(qtbot: QtBot, open_window
     wait_for_answer(qtbot, window)
 
 
-def test_an_answer_that_an_error_broke_off_offers_to_go_on(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_an_answer_that_an_error_broke_off_offers_to_go_on(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.hold = True
     ask(qtbot, window)
     run = engine.runs[0]
@@ -52,13 +52,11 @@ def test_an_answer_that_an_error_broke_off_offers_to_go_on(qtbot: QtBot, open_wi
     wait_for_answer(qtbot, window)
 
 
-def test_a_full_context_continues_without_the_oldest_turns(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(story_rounds(finish="context"), overflow="stop")
-    ask(qtbot, window, "One")
-    wait_for_answer(qtbot, window)
+def test_a_full_context_continues_without_the_oldest_turns(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(story_rounds(finish="context"), overflow="stop")
+    answered(qtbot, window, "One")
     assert not continues(window) and "no earlier turn" in window.actions_by_id["continueAction"].toolTip()
-    ask(qtbot, window, "Two")
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "Two")
     (button,) = continues(window)
     assert "without the oldest turns" in button.toolTip()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
@@ -67,11 +65,10 @@ def test_a_full_context_continues_without_the_oldest_turns(qtbot: QtBot, open_wi
     wait_for_answer(qtbot, window)
 
 
-def test_earlier_answers_have_their_own_button(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(story_rounds("A short one."[:12], finish="length"))
+def test_earlier_answers_have_their_own_button(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(story_rounds("A short one."[:12], finish="length"))
     for prompt in ("One", "Two"):
-        ask(qtbot, window, prompt)
-        wait_for_answer(qtbot, window)
+        answered(qtbot, window, prompt)
     first, second = sorted(continues(window), key=QToolButton.y)
     assert first.y() < second.y()
     qtbot.mouseClick(first, Qt.MouseButton.LeftButton)
@@ -79,10 +76,9 @@ def test_earlier_answers_have_their_own_button(qtbot: QtBot, open_window: Open) 
     wait_for_answer(qtbot, window)
 
 
-def test_an_answer_whose_trace_is_gone_goes_on_from_its_text(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
-    window, engine = open_window(story_rounds(finish="length"))
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_an_answer_whose_trace_is_gone_goes_on_from_its_text(qtbot: QtBot, share_window: Open, tmp_path: Path) -> None:
+    window, engine = share_window(story_rounds(finish="length"))
+    answered(qtbot, window)
     answer = window.session.turns[0].answer
     answer.request, answer.rounds = None, []  # as `TraceReader` leaves one that it cannot read
     window.transcript.wanted.emit("continue", 0, False)

@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 def test_the_menu_opens_the_documentation_of_this_computer(
-    qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, share_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[QUrl] = []
     monkeypatch.setattr(documentation.QDesktopServices, "openUrl", opened.append)
@@ -29,7 +29,7 @@ def test_the_menu_opens_the_documentation_of_this_computer(
     monkeypatch.setattr(documentation, "SOURCES", tmp_path / "docs")
     documentation.documentation.cache_clear()
     try:
-        window, _ = open_window()
+        window, _ = share_window()
         settle()
         action = window.actions_by_id["documentationAction"]
         assert not action.isEnabled() and "make docs" in action.toolTip()
@@ -57,11 +57,13 @@ def test_a_package_contains_the_built_pages() -> None:
     assert f"{packaged}/" in (REPOSITORY / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_a_checkout_shows_unbuilt_pages(qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_shows_unbuilt_pages(
+    qtbot: QtBot, share_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documentation, "BUILT_FOLDERS", (tmp_path / "built",))
     documentation.documentation.cache_clear()
     try:
-        window, _ = open_window()
+        window, _ = share_window()
         window.actions_by_id["documentationAction"].trigger()
         shown = window.findChild(ManualWindow)
         assert isinstance(shown, ManualWindow) and shown.isVisible()

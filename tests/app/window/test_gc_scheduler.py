@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.window.gc_scheduler import GcScheduler
 from engine.chats import ChatSettings, ChatSummary, Conversation, StoredMessage
 from engine.machine import garbage
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered
 
 
 @pytest.fixture
@@ -29,23 +29,35 @@ def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, real_freezing: None
     gc.disable()  # as for every test that has an application
 
 
-def test_no_full_collection_runs_during_an_answer(qtbot: QtBot, collector: GcScheduler) -> None:
+class Loop:
+    """Garbage that only the collector removes, once nothing else refers to it."""
+
+    died: list[threading.Thread] = []
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        self.died.append(threading.current_thread())
+
+
+def garbage_here() -> weakref.ref[Loop]:
+    return weakref.ref(Loop())
+
+
+def test_full_collections_wait_until_no_answer_is_under_way(qtbot: QtBot, collector: GcScheduler) -> None:
     collector.update_state(busy=True, empty=False)
-    assert gc.get_freeze_count() > 0 and not collector._timer.isActive()
-    gc.unfreeze()
     collector.update_state(busy=False, empty=False)
-    qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
+    collector.update_state(busy=True, empty=False)
+    left = garbage_here()
+    qtbot.wait(20)
+    assert left() is not None, "another answer has put it off"
+    collector.update_state(busy=False, empty=False)
+    qtbot.waitUntil(lambda: left() is None)
 
 
 def test_garbage_is_collected_by_the_event_loop_in_its_thread(qtbot: QtBot, collector: GcScheduler) -> None:
-    died: list[threading.Thread] = []
-
-    class Loop:
-        def __init__(self) -> None:
-            self.itself = self
-
-        def __del__(self) -> None:
-            died.append(threading.current_thread())
+    died = Loop.died = []
 
     def make() -> None:
         for _ in range(2 * gc.get_threshold()[0]):
@@ -65,35 +77,17 @@ def test_garbage_is_collected_by_the_event_loop_in_its_thread(qtbot: QtBot, coll
     assert set(died) == {threading.current_thread()}
 
 
-def test_another_answer_puts_the_collection_off_again(collector: GcScheduler) -> None:
-    collector.update_state(busy=True, empty=False)
-    collector.update_state(busy=False, empty=False)
-    collector.update_state(busy=True, empty=False)
-    assert not collector._timer.isActive()
-
-
 def test_an_empty_conversation_collects_garbage_of_earlier_ones(collector: GcScheduler) -> None:
-    class Loop:
-        def __init__(self) -> None:
-            self.itself = self
-
     collector.update_state(busy=False, empty=False)
-    left = [Loop()]
+    loop = Loop()
+    left = weakref.ref(loop)
     collector.collect()
-    left.clear()
+    del loop
     collector.collect()
-    assert any(isinstance(thing, Loop) for thing in _everything()), "it was set aside"
+    assert left() is not None, "it was set aside"
     collector.update_state(busy=False, empty=True)
     collector.collect()
-    gc.unfreeze()
-    assert not any(isinstance(thing, Loop) for thing in gc.get_objects())
-
-
-def _everything() -> list[object]:
-    gc.unfreeze()
-    found = gc.get_objects()
-    gc.freeze()
-    return found
+    assert left() is None
 
 
 def test_closing_restores_garbage_collection(qapp: object, real_freezing: None) -> None:
@@ -110,8 +104,7 @@ def test_closing_restores_garbage_collection(qapp: object, real_freezing: None) 
 
 def test_a_closed_chat_is_garbage_collected_with_its_cycles(qtbot: QtBot, open_window: Open, real_freezing: None) -> None:
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     left = weakref.ref(window.session.turns[0].answer.text)
     gc.freeze()
     window.chat.show(

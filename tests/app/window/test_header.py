@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.window.window import Window
 from engine.types import RULES
 from engine.values.drafter_kinds import DRAFTERS
-from tests.app.driving import Open, ask, at_rest, choose, settle, status, wait_for_answer
+from tests.app.driving import Open, answered, ask, at_rest, choose, settle, status, wait_for_answer
 
 
 def places(window: Window) -> dict[str, tuple[int, int, int, int]]:
@@ -28,8 +28,8 @@ def places(window: Window) -> dict[str, tuple[int, int, int, int]]:
     return found
 
 
-def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(rule="rejection")
+def test_tab_reaches_the_rule_in_force(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(rule="rejection")
     window.header.drafter.setFocus()
     qtbot.keyClick(window.header.drafter, Qt.Key.Key_Tab)
     assert window.header.rule.buttons["rejection"].hasFocus()
@@ -38,8 +38,8 @@ def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
     assert window.header.rule.buttons["gumbel"].hasFocus()
 
 
-def test_a_note_explains_rules_that_coincide(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_a_note_explains_rules_that_coincide(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     header = window.header
     assert header.rule_note.startswith("Gumbel: ")
     window.header.temperature.setValue(0)
@@ -56,8 +56,8 @@ def test_a_note_explains_rules_that_coincide(qtbot: QtBot, open_window: Open) ->
     assert header.rule_note in header.strip.popover.explanation.text()
 
 
-def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.pause_after = 2
     ask(qtbot, window)
     qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
@@ -70,18 +70,17 @@ def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, open_w
     assert "At temperature 0" in window.header.rule_note
 
 
-def test_gamma_below_one_is_automatic(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_gamma_below_one_is_automatic(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     window.header.gamma.setValue(0)
     assert window.header.gamma.text() == "auto"
     ask(qtbot, window)
     assert engine.requests[0].options.gamma == "auto"
 
 
-def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
+    answered(qtbot, window)
     assert window.header.seed.text() == ""
     assert window.header.seed.lineEdit().placeholderText() == "random (last 4242)"
     assert not window.header.pin.isChecked()
@@ -96,8 +95,8 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
 
 
 @pytest.mark.parametrize("width", [560, *(pytest.param(width, marks=pytest.mark.full) for width in (700, 1440)), 1000])
-def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, open_window: Open, width: int) -> None:
-    window, _ = open_window()
+def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, share_window: Open, width: int) -> None:
+    window, _ = share_window()
     window.resize(width, 800)
     for page in ("chat", "compare"):
         if page == "compare":
@@ -115,8 +114,8 @@ def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, open_windo
 
 
 @pytest.mark.usefixtures("fonts")
-def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(rule="match")
+def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(rule="match")
     watched = [
         *window.header.rule.buttons.values(),
         window.header.gamma,
@@ -141,8 +140,8 @@ def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open
 
 
 @pytest.mark.usefixtures("fonts")
-def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open) -> None:
-    window, _ = open_window()
+def test_the_header_has_one_row_on_an_ordinary_screen(share_window: Open) -> None:
+    window, _ = share_window()
     chips = [window.header.target.parentWidget(), window.header.seed.parentWidget()]
     for width in (1276, 1330, 1400, 1440):
         window.resize(width, 800)
@@ -151,8 +150,8 @@ def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open) -> None
 
 
 @pytest.mark.usefixtures("fonts")
-def test_large_text_in_the_smallest_window_cuts_no_rule(open_window: Open) -> None:
-    window, _ = open_window(text_scale=1.5)
+def test_large_text_in_the_smallest_window_cuts_no_rule(share_window: Open) -> None:
+    window, _ = share_window(text_scale=1.5)
     window.resize(1, 1)
     settle()
     for button in window.header.rule.buttons.values():

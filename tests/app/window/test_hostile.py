@@ -19,7 +19,7 @@ from app.session.settings import Preset
 from app.window.settings_window import SettingsWindow
 from engine.chats import ChatSettings, ChatStore, Conversation, Making, StoredMessage
 from engine.chats.values import ChatSummary
-from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, answered, settle
 from tests.app.fakes import make_round
 from tests.listening import listening
 
@@ -62,8 +62,7 @@ def test_names_are_no_markup_anywhere_in_the_window(qtbot: QtBot, open_window: O
         store=ChatStore,
     )
     window.composer.attach([Attachment(f"{HARM}.txt", "words")])
-    ask(qtbot, window, "hello")
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "hello")
     window.open_settings()
     window.findChild(SettingsWindow).search.setText(HARM)
     window.banner.show_message(HARM, "error")
@@ -88,7 +87,7 @@ def test_a_link_question_shows_start_and_end_of_the_address(qtbot: QtBot, qapp: 
 
 
 def test_an_answer_fetches_nothing_in_either_view(
-    qtbot: QtBot, open_window: Open, fetched: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, share_window: Open, fetched: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, asked = fetched
     opened: list[str] = []
@@ -100,9 +99,8 @@ def test_an_answer_fetches_nothing_in_either_view(
     )
     tokens = [text[at : at + 7] for at in range(0, len(text), 7)]
     rounds = [make_round(at // 4, tokens[at : at + 3], tokens[at + 3], position=40 + at) for at in range(0, len(tokens) - 3, 4)]
-    window, _ = open_window(rounds)
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    window, _ = share_window(rounds)
+    answered(qtbot, window)
     for _ in range(2):
         window.toggle_reading()
         settle()

@@ -51,16 +51,16 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
     assert stored.load(home / "settings.json")[0].drafter == "ngram"
 
 
-@pytest.mark.parametrize(
-    ("executable", "has"), [("/usr/bin/python3.12", True), ("/Draftlight.app/Contents/MacOS/Draftlight", False)]
-)
-def test_the_application_for_macos_keeps_its_own_icon(executable: str, has: bool) -> None:
+def test_the_application_for_macos_keeps_its_own_icon() -> None:
     """In a process of its own, since there is one application only."""
-    program = f"""
+    program = """
 import sys
-sys.executable = {executable!r}
 from app.window.launch import make_application
-sys.exit(make_application().windowIcon().isNull() is {has})"""
+for executable, has_icon in (("/usr/bin/python3.12", True), ("/Draftlight.app/Contents/MacOS/Draftlight", False)):
+    sys.executable = executable
+    application = make_application()
+    assert application.windowIcon().isNull() is not has_icon
+    application.shutdown()"""
     assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY).returncode == 0
 
 
@@ -91,7 +91,7 @@ def test_numbers_accept_a_decimal_comma(typed: str, value: float, qtbot: QtBot) 
     ],
 )
 def test_arguments_override_the_settings(given: argparse.Namespace, expected: tuple[str, str]) -> None:
-    settings = app.window.launch._with_arguments(Settings(), given)
+    settings = app.window.launch.with_arguments(Settings(), given)
     assert (settings.target, settings.drafter) == expected
 
 

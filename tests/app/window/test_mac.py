@@ -22,12 +22,10 @@ import engine.machine.macos
 from app.look.command import WIDGET_KEYS, platform_keys
 from app.window.dropping import OpenedFiles
 from app.window.launch import make_application
-from app.window.palette import command_entries
 from app.window.settings_window import SettingsWindow
-from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.chats import ChatStore
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered, texts
 from tests.app.fakes import FakeEngine, story_rounds
 from tests.engine.mac import Library
 from tests.traces import write_trace
@@ -61,10 +59,9 @@ def reached_by_tab(qtbot: QtBot, window: Window) -> set[str]:
 
 
 @pytest.mark.usefixtures("tab_of_a_mac")
-def test_tab_reaches_every_control_although_keyboard_navigation_is_off(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_tab_reaches_every_control_although_keyboard_navigation_is_off(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
+    answered(qtbot, window)
     window.panel.refresh()
     assert "Panel pages" not in reached_by_tab(qtbot, window), "the rule of a Mac is not in force"
     make_application()
@@ -82,17 +79,20 @@ def test_from_a_checkout_the_menu_bar_has_the_programs_name(from_checkout: bool,
     """Before there is an application, which reads it once."""
     library, given = Library(), []
 
-    def make(arguments: list[str]) -> None:
-        given.append(arguments)
-        raise Made
+    class NoneYet:
+        instance = staticmethod(lambda: None)
+
+        def __init__(self, arguments: list[str]) -> None:
+            given.append(arguments)
+            raise Made
 
     monkeypatch.setattr(engine.machine.macos, "_is_mac", lambda: True)
     monkeypatch.setattr(engine.machine.macos, "CDLL", library)
     monkeypatch.setattr(app.window.launch, "is_python", lambda: from_checkout)
-    monkeypatch.setattr(app.window.launch, "QApplication", make)
+    monkeypatch.setattr(app.window.launch, "QApplication", NoneYet)
     monkeypatch.setattr(sys, "argv", ["draftlight", "replay", "a.jsonl"])
     with pytest.raises(Made):
-        app.window.launch._new_application()
+        make_application()
     assert library.information["CFBundleName"] == ("Draftlight" if from_checkout else "Python")
     assert given == [sys.argv], "without its arguments Qt would have macOS open them as files"
 
@@ -183,8 +183,8 @@ def test_no_key_conflicts_with_macos(open_window: Open) -> None:
             assert others <= {"copyAction", "selectAllAction", "undoAction"}, "these press the key for the view itself"
 
 
-def test_other_platforms_keep_their_keys(open_window: Open) -> None:
-    window, _ = open_window()
+def test_other_platforms_keep_their_keys(share_window: Open) -> None:
+    window, _ = share_window()
     keys = keys_by_command(window)
     assert keys["panelAction"] == ["F3"] and keys["editAction"] == ["Ctrl+Up"] and keys["shortcutsAction"] == ["F1", "Ctrl+/"]
 
@@ -197,11 +197,7 @@ def test_no_text_names_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) ->
     window.tour.begin()
     window.open_settings()
     window.models.open()
-    said = [reason, *(stop.text for stop in tour_stops(window.header, window.column, window.panel, window.sidebar))]
-    said += [entry.note for entry in command_entries(window.commands, window.actions_by_id)]
-    for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
-        said += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
-        said += [str(widget.property(name) or "") for name in ("text", "placeholderText", "whatsThis")]
+    said = [reason, *texts(window)]
     assert [words for words in said if re.search(r"\bF\d\b", words)] == []
     assert "Ctrl+5" in reason and any("Ctrl+Alt+I" in words for words in said)
     window.show_shortcuts()
@@ -215,8 +211,7 @@ def test_no_text_names_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) ->
 @pytest.mark.usefixtures("mac")
 def test_keys_with_command_work_while_the_message_has_text(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.composer.set_text("two\nlines")
     control, alt = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Up, control | alt)
@@ -224,14 +219,13 @@ def test_keys_with_command_work_while_the_message_has_text(qtbot: QtBot, open_wi
     window.messages.cancel_editing()
     window.composer.set_text("two\nlines")
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Left, control | alt)
-    assert window.banner.label.text() == "There is no earlier wording of this prompt."
+    assert "earlier wording" in window.banner.label.text()
 
 
 @pytest.mark.usefixtures("mac")
 def test_the_list_of_chats_renames_with_the_key_of_a_mac(qtbot: QtBot, open_window: Open, home: Path) -> None:
     window, _ = open_window(store=ChatStore)
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     chats = window.sidebar.list
     qtbot.waitUntil(lambda: chats.model().rowCount() > 1)
     chats.setCurrentIndex(chats.model().index(1, 0))  # below its day
@@ -348,7 +342,7 @@ def test_chats_from_finder_are_imported_after_a_question(
 
 def test_a_missing_file_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
     from_finder(qapp, tmp_path / "gone.json")
-    qtbot.waitUntil(lambda: served.banner.label.text() == "gone.json cannot be found.")
+    qtbot.waitUntil(lambda: "gone.json" in served.banner.label.text())
 
 
 # Reasons
@@ -370,6 +364,5 @@ def test_menus_list_why_entries_are_disabled(qtbot: QtBot, open_window: Open) ->
     assert "Stop answer: No answer is being generated." in before
     assert any(re.fullmatch(r"[A-Z][a-z ]+ and \d+ others: There is no answer yet\.", line) for line in before), before
     assert lines() == before, "once each, however often the menu opens"
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     assert not any(line.endswith("There is no answer yet.") for line in lines())

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 import app.window.window
 from app.window.window import Window
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered
 
 
 def menus(window: Window) -> dict[str, list[QAction]]:
@@ -52,8 +52,7 @@ def test_only_a_mac_has_a_menu_bar_with_edit_and_window(qtbot: QtBot, open_windo
     window.actions_by_id["undoAction"].trigger()
     assert edit.toPlainText() == ""
 
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     monkeypatch.setattr(QApplication, "focusWidget", lambda: window.transcript)
     for by_key in (True, False):
         QGuiApplication.clipboard().clear()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation.composer import ActiveChip
@@ -21,7 +21,7 @@ from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
 from engine.files.model_folder import base_target
 from engine.types import DecodingOptions
-from tests.app.driving import ask, settle, settled, wait_for_answer
+from tests.app.driving import answered, reset_options, settle
 from tests.app.fakes import FakeEngine
 from tests.app.window.test_chats import TracingEngine
 
@@ -67,19 +67,6 @@ def write_prompt(qtbot: QtBot, window: Window, text: str) -> None:
     window.options.close()
 
 
-def reset(qtbot: QtBot, window: Window) -> None:
-    qtbot.mouseClick(window.header.options, Qt.MouseButton.LeftButton)
-    button = next(each for each in window.options.findChildren(QPushButton) if each.text() == "Reset to defaults")
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    window.options.close()
-
-
-def answered(qtbot: QtBot, window: Window, text: str) -> None:
-    ask(qtbot, window, text)
-    wait_for_answer(qtbot, window)
-    settled(qtbot, window)
-
-
 def system_of(engine: FakeEngine) -> str:
     first = engine.requests[-1].messages[0]
     return first.content if first.role == "system" else ""
@@ -93,7 +80,7 @@ def test_a_system_prompt_ends_with_its_chat(qtbot: QtBot, start: Start, resets: 
     answered(qtbot, window, "One")
     assert system_of(engine) == "Be a pirate."
     if resets:
-        reset(qtbot, window)
+        reset_options(window)
         assert not chips(window)
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
@@ -117,7 +104,7 @@ def test_a_reset_also_applies_to_new_chats(qtbot: QtBot, start: Start, home: Pat
     window.chats.open(plain)
     qtbot.waitUntil(lambda: window.session.newest_prompt == "Ahoy")
     assert not chips(window) and window.settings.top_k == 0, "it has nothing of the kind"
-    reset(qtbot, window)
+    reset_options(window)
     window.new_chat()
     assert (window.settings.system_prompt, window.settings.top_k) == ("", 0) and not chips(window)
 
@@ -125,7 +112,7 @@ def test_a_reset_also_applies_to_new_chats(qtbot: QtBot, start: Start, home: Pat
 def test_undoing_a_reset_restores_settings_of_the_chat_and_of_all_chats(qtbot: QtBot, start: Start) -> None:
     window, _ = start(system_prompt="Be brief.", top_k=40)
     write_prompt(qtbot, window, "Be a pirate.")
-    reset(qtbot, window)
+    reset_options(window)
     qtbot.mouseClick(window.banner.action, Qt.MouseButton.LeftButton)
     assert (window.settings.system_prompt, window.settings.top_k) == ("Be a pirate.", 40)
     window.new_chat()

@@ -14,7 +14,7 @@ from app.session import settings as stored
 from app.session.settings import LONGEST_NAME, Preset, Settings, preset_of, with_preset, without
 from app.window.sampling_popover import PresetRow
 from engine.types import LoadFinished, ModelsUnloaded
-from tests.app.driving import Open, ask
+from tests.app.driving import Open, ask, reset_options
 from tests.app.fakes import MODEL
 
 WARM = Preset("Warm", "Be kind.", temperature=1.3, top_p=0.95, top_k=40)
@@ -76,7 +76,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     press(row, "Update “Warm”")
     assert window.settings.presets[0].system_prompt == "Be brief." and row.box.currentText() == "Warm"
 
-    window.options._reset()
+    reset_options(window)
     window.chat.change("temperature", usual.temperature)
     assert window.settings.system_prompt == "" and row.box.currentText() == "None"
     row.box.activated.emit(row.box.findData("Warm"))
@@ -88,7 +88,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     assert stored.load(path)[0] == window.chat.preferences.for_new_chats, "what the preset set is this chat's alone"
 
     window.chat.change("target", "/models/other")
-    window.options._reset()
+    reset_options(window)
     window.chat.change("temperature", 0.5)
     engine.say(LoadFinished(MODEL, 0.1))
     qtbot.waitUntil(lambda: window.session.target == "/models/other")
@@ -111,9 +111,9 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
 
 
 @pytest.mark.parametrize("way", ["chosen", "tied"])
-def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBot, open_window: Open, way: str) -> None:
+def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBot, share_window: Open, way: str) -> None:
     tied = (("/models/other", "Warm"),) if way == "tied" else ()
-    window, _ = open_window(presets=(WARM, Preset("Cold", "Be brief.")), model_presets=tied, system_prompt="Be brief.")
+    window, _ = share_window(presets=(WARM, Preset("Cold", "Be brief.")), model_presets=tied, system_prompt="Be brief.")
     window.chat.preferences.use_preset("Warm")
     assert window.banner.isHidden(), "what was there is in another preset"
     before = replace(window.settings, system_prompt="Two lines\nthat took me long. ", temperature=0.4)
@@ -124,7 +124,7 @@ def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBo
     else:
         window.chat.change("target", "/models/other")
     qtbot.waitUntil(lambda: window.settings.system_prompt == WARM.system_prompt)
-    assert window.banner.label.text() == "The preset “Warm” has replaced your system prompt."
+    assert "“Warm” has replaced your system prompt" in window.banner.label.text()
     window.banner.action.click()
     assert (window.settings.system_prompt, window.settings.temperature) == (before.system_prompt, 0.4)
     assert window.banner.isHidden()
@@ -152,8 +152,8 @@ def test_the_chosen_one_of_equal_presets_is_shown(qtbot: QtBot, open_window: Ope
     assert replace(tied, temperature=0.1).preset_in_force is None
 
 
-def test_one_button_applies_the_recommended_sampling(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(temperature=1.0)
+def test_one_button_applies_the_recommended_sampling(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(temperature=1.0)
     button = window.options.recommended
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
     engine.say(ModelsUnloaded())
@@ -170,8 +170,8 @@ def test_one_button_applies_the_recommended_sampling(qtbot: QtBot, open_window: 
     assert not button.isEnabled()
 
 
-def test_the_system_prompt_that_a_model_comes_with_is_shown_used_and_can_be_changed(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_the_system_prompt_that_a_model_comes_with_is_shown_used_and_can_be_changed(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     mario = (("temperature", 0.3), ("stop", ("User:",)), ("system_prompt", "You are Mario."))
     engine.say(LoadFinished(replace(MODEL, sampling=mario), 0.1))
     qtbot.waitUntil(lambda: window.settings.system_prompt == "You are Mario.")
@@ -185,7 +185,7 @@ def test_the_system_prompt_that_a_model_comes_with_is_shown_used_and_can_be_chan
     assert (request.messages[0].role, request.messages[0].content) == ("system", "You are Mario.")
     assert request.options.stop == ("User:",)
     window.chat.change("system_prompt", "Be brief.")
-    window.options._use_recommended()
+    window.options.recommended.click()
     assert window.settings.system_prompt == "You are Mario."
     engine.say(LoadFinished(replace(MODEL, sampling=()), 0.1))
     qtbot.waitUntil(lambda: window.settings.system_prompt == "")

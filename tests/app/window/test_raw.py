@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.window import Window
 from engine.types import LoadFinished
-from tests.app.fakes import MODEL, FakeEngine
+from tests.app.driving import Open, reset_options
+from tests.app.fakes import MODEL
 
 
 def words(window: Window) -> tuple[str, str, str]:
@@ -25,29 +24,25 @@ def ask(qtbot: QtBot, window: Window, text: str) -> None:
     qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
-def test_a_note_explains_a_model_without_a_template(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    engine = FakeEngine()
-    window = show_window(engine)
+def test_a_note_explains_a_model_without_a_template(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     chatting = words(window)
     engine.say(LoadFinished(replace(MODEL, has_template=False), 0.1))
     qtbot.waitUntil(lambda: words(window) != chatting)
     title, placeholder, hint = words(window)
-    assert title == "Which text should the model continue?"
-    assert placeholder == "Write the beginning of a text"
-    assert hint == "This model has no chat template: it continues your text as it stands."
+    assert "continue" in title and "beginning" in placeholder and "no chat template" in hint
     engine.say(LoadFinished(MODEL, 0.1))
     qtbot.waitUntil(lambda: words(window) == chatting)
 
 
-def test_raw_completion_can_be_chosen_and_keeps_blanks_and_line_breaks(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
-    engine = FakeEngine()
-    window = show_window(engine)
+def test_raw_completion_can_be_chosen_and_keeps_blanks_and_line_breaks(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     ask(qtbot, window, "  A question\n")
     window.options.fields["raw"].widget.setCurrentIndex(1)
     assert window.settings.raw
-    assert words(window)[2] == "Raw completion: the model continues your text as it stands."
+    assert words(window)[2].startswith("Raw completion")
     ask(qtbot, window, "  Once upon\n")
-    window.options._reset()
+    reset_options(window)
     assert window.options.fields["raw"].widget.currentIndex() == 0
     ask(qtbot, window, "  Another question\n")
     asked = [(request.messages[-1].content, request.template) for request in engine.requests]

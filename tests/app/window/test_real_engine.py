@@ -22,7 +22,7 @@ from engine.chats import ChatStore
 from engine.rounds.trace import read
 from engine.runtime.process.client import ProcessEngine
 from engine.runtime.worker import Engine
-from tests.app.driving import ask, wait_for_answer
+from tests.app.driving import answered, ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
 
 Pair = tuple[str, str]
@@ -66,8 +66,7 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     window.show()
     window.chat.models.load()
     for prompt in ("hello", "hello again"):
-        ask(qtbot, window, prompt)
-        wait_for_answer(qtbot, window)
+        answered(qtbot, window, prompt)
     for name, kind in (("out.json", kind_named("json").filter), ("out.csv", kind_named("csv").filter)):
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, name=name, kind=kind: (str(tmp_path / name), kind))
         window.actions_by_id["exportAction"].trigger()
@@ -110,8 +109,7 @@ def test_a_chat_continues_after_its_model_process_died(
     qtbot.waitUntil(lambda: not answer.running)
     assert answer.state == "failed" and "killed" in answer.message and answer.text.text
     window.chat.change("max_tokens", 6)
-    ask(qtbot, window, "hello again")
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "hello again")
     assert window.session.turns[1].answer.tally.summary.emitted == 6
     text = window.session.turns[1].answer.text.text
     # The thread takes over in the middle of an answer, which it ends; the next one is the same text.

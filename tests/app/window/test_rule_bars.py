@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,14 @@ from app.window.window import Window
 from engine.lens.rule_comparison import MIN_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence, observed_words
 from engine.rounds.trace import read
 from engine.types import Expected, Round
-from tests.app.driving import settle, wait_for_answer
-from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds
+from tests.app.driving import Open, settle, wait_for_answer
+from tests.app.fakes import STORY, make_round, story_rounds
 from tests.traces import write_trace
-
-Open = Callable[..., tuple[Window, FakeEngine]]
 
 
 @pytest.fixture
-def open_window(show_window: Callable[..., Window]) -> Open:
-    def opened(
-        rounds: list[Round] | None = None, size: tuple[int, int] = (1280, 800), **settings: Any
-    ) -> tuple[Window, FakeEngine]:
-        engine = FakeEngine(rounds)
-        return show_window(engine, size=size, **settings), engine
-
-    return opened
+def open_window(share_window: Open) -> Open:
+    return partial(share_window, size=(1280, 800))
 
 
 def answer(qtbot: QtBot, window: Window) -> None:
@@ -93,11 +85,11 @@ def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot,
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"rule": "rejection"}, "Rule Rejection applies to the next answer."),
-        ({"drafter": "ngram"}, "Drafter N-gram applies to the next answer."),
-        ({"gamma": 7}, "Gamma 7 applies to the next answer."),
-        ({"temperature": 0.0}, "Temperature 0 applies to the next answer."),
-        ({"rule": "block", "temperature": 0.3}, "Rule Block and temperature 0.3 apply to the next answer."),
+        ({"rule": "rejection"}, "Rule Rejection "),
+        ({"drafter": "ngram"}, "Drafter N-gram "),
+        ({"gamma": 7}, "Gamma 7 "),
+        ({"temperature": 0.0}, "Temperature 0 "),
+        ({"rule": "block", "temperature": 0.3}, "Rule Block and temperature 0.3 "),
     ],
 )
 def test_after_an_answer_the_bars_describe_it_and_offer_to_regenerate(
@@ -111,8 +103,9 @@ def test_after_an_answer_the_bars_describe_it_and_offer_to_regenerate(
     for name, value in change.items():
         window.chat.change(name, value)
     assert (header.rule_note, strip.bars.bars, strip.shown.about) == given
-    assert strip.finding.text() == said and strip.shown.full_text.startswith(said) and len(strip.shown.full_text) > 2 * len(said)
-    assert said in strip.bars.accessibleDescription()
+    finding = strip.finding.text()
+    assert finding.startswith(said) and strip.shown.full_text.startswith(finding) and strip.shown.full_text != finding
+    assert finding in strip.bars.accessibleDescription()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Regenerate"
     seed = window.session.turns[0].answer.options.seed
     qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
@@ -184,7 +177,7 @@ def test_one_click_regenerates_at_a_temperature_where_the_rules_differ(qtbot: Qt
     window, engine = open_window(alike(story_rounds()), temperature=0.1)
     strip = window.header.strip
     assert strip.remedy.text() == "Set temperature to 0.8"
-    assert strip.finding.text() == "At temperature 0.1 the rules accept nearly the same; at 0.8 they differ."
+    assert "nearly the same; at 0.8" in strip.finding.text()
     answer(qtbot, window)
     assert "at temperature 0.1 each model gives one token nearly all" in strip.finding.text()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Show at temperature 0.8"

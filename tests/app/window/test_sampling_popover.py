@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 
 from app.window.sampling_popover import CHOICES
 from engine.types import LoadFinished
-from tests.app.driving import Open, ask
+from tests.app.driving import Open, ask, reset_options
 from tests.app.fakes import MODEL
 
 
-def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_options_reach_the_next_request(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     window.header.gamma.setValue(9)
     window.header.temperature.setValue(1.3)
     window.header.seed.lineEdit().setText("123")
@@ -35,30 +35,25 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     assert (options.max_tokens, options.budget, options.stop) == (64, 6, ("END", "\n\n"))
     assert messages[0].content == "Be brief."
     assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
-    window.options._reset()
-    assert [box.currentText() for box in (window.options.fields[name].widget for name in CHOICES)] == [
-        "Model's default",
-        "In the model's chat template",
-        "Stop and say so",
-        "Full precision",
-    ]
+    reset_options(window)
+    assert all(window.options.fields[name].widget.currentIndex() == 0 for name in CHOICES), "the first is the default"
 
 
-def test_resetting_to_defaults_can_be_undone(qtbot: QtBot, open_window: Open) -> None:
+def test_resetting_to_defaults_can_be_undone(qtbot: QtBot, share_window: Open) -> None:
     written = "You are a patient teacher.\n\nExplain every step. "
-    window, _ = open_window(system_prompt=written, stop=("END",), top_k=40)
+    window, _ = share_window(system_prompt=written, stop=("END",), top_k=40)
     before = window.settings
-    window.options._reset()
+    reset_options(window)
     assert (window.settings.system_prompt, window.settings.stop, window.settings.top_k) == ("", (), 0)
-    assert window.banner.label.text() == "The sampling options have been reset."
+    assert "reset" in window.banner.label.text()
     window.banner.action.click()
     assert window.settings == before and window.banner.isHidden()
     assert window.options.fields["system_prompt"].widget.toPlainText() == written
-    window.options._reset()
+    reset_options(window)
     window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
     assert window.banner.isHidden(), "Undo would replace what was written since"
     window.chat.change("system_prompt", "")
-    window.options._reset()
+    reset_options(window)
     assert window.banner.isHidden(), "there was nothing to reset"
 
 
@@ -73,9 +68,9 @@ def test_thinking_is_disabled_if_the_template_has_no_switch(qtbot: QtBot, open_w
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.8])
-def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Open, scale: float) -> None:
+def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, share_window: Open, scale: float) -> None:
     """Some versions of Qt leave the text of a spin box without buttons one pixel of room under a style sheet."""
-    window, _ = open_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
+    window, _ = share_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
     window.open_options()
     numbers = window.findChildren(QAbstractSpinBox)
     assert len(numbers) == 9
@@ -87,8 +82,8 @@ def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Ope
     window.options.close()
 
 
-def test_the_options_have_their_final_height_when_first_opened(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_the_options_have_their_final_height_when_first_opened(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     heights = []
     for _ in range(2):
         window.open_options()
@@ -98,11 +93,11 @@ def test_the_options_have_their_final_height_when_first_opened(qtbot: QtBot, ope
 
 
 @pytest.mark.parametrize(("room", "scrolls"), [(2000, False), (300, True)])
-def test_the_options_scroll_on_a_low_screen(qtbot: QtBot, open_window: Open, room: int, scrolls: bool) -> None:
-    window, _ = open_window()
+def test_the_options_scroll_on_a_low_screen(qtbot: QtBot, share_window: Open, room: int, scrolls: bool) -> None:
+    window, _ = share_window()
     options = window.options
     window.open_options()
-    options._fit(room)
+    options.fit(room)
     options.area.verticalScrollBar().setValue(0)
     QApplication.processEvents()
     assert options.height() <= room

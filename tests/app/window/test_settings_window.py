@@ -125,8 +125,8 @@ def test_settings_apply_at_once_can_be_searched_and_reset(
 @pytest.mark.parametrize(
     ("name", "written"), [("system_prompt", "Two lines\nthat took me long. "), ("stop", ("one\ntwo", "three"))]
 )
-def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_window: Open, name: str, written: object) -> None:
-    window, _ = open_window(**{name: written})
+def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, share_window: Open, name: str, written: object) -> None:
+    window, _ = share_window(**{name: written})
     window.open_settings()
     dialog = window.findChild(SettingsWindow)
     assert dialog is not None
@@ -150,8 +150,8 @@ def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_w
 
 
 @pytest.mark.usefixtures("fonts")
-def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(text_scale=RANGES["text_scale"].highest)
+def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(text_scale=RANGES["text_scale"].highest)
     window.open_settings()
     dialog = window.findChild(SettingsWindow)
     assert dialog is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
@@ -16,10 +17,10 @@ from tests.app.driving import Open, ask, hasten
 from tests.app.fakes import STORY, story_rounds
 
 
-def begin(qtbot: QtBot, open_window: Open) -> tuple[Window, list[Round]]:
+def begin(qtbot: QtBot, share_window: Open) -> tuple[Window, list[Round]]:
     """A window in slow motion at the draft of its first round."""
     rounds = story_rounds()
-    window, _ = open_window(rounds, motion="off")
+    window, _ = share_window(rounds, motion="off")
     window.actions_by_id["slowMotionAction"].trigger()
     assert window.column.steps.isVisible() and window.column.steps.caption.text() == ASK
     ask(qtbot, window)
@@ -38,8 +39,8 @@ def end_of_engine(qtbot: QtBot, window: Window) -> None:
     qtbot.waitUntil(lambda: not window.chat.link.busy)
 
 
-def test_a_running_answer_stops_at_four_phases_of_each_round(qtbot: QtBot, open_window: Open) -> None:
-    window, rounds = begin(qtbot, open_window)
+def test_a_running_answer_stops_at_four_phases_of_each_round(qtbot: QtBot, share_window: Open) -> None:
+    window, rounds = begin(qtbot, share_window)
     steps, committed = window.column.steps, ""
     presses: list[Callable[[], Any]] = [
         steps.forward.click,
@@ -65,8 +66,8 @@ def test_a_running_answer_stops_at_four_phases_of_each_round(qtbot: QtBot, open_
     assert steps.isHidden()
 
 
-def test_a_phase_can_be_seen_again_until_it_is_committed(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = begin(qtbot, open_window)
+def test_a_phase_can_be_seen_again_until_it_is_committed(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = begin(qtbot, share_window)
     steps = window.column.steps
     for by, phase in ((1, "verify"), (1, "judge"), (-1, "verify"), (-1, "draft"), (-1, "draft")):
         window.slow_motion.step(by)
@@ -74,8 +75,8 @@ def test_a_phase_can_be_seen_again_until_it_is_committed(qtbot: QtBot, open_wind
         assert steps.back.isEnabled() == (phase != "draft")
 
 
-def test_the_engine_is_not_slowed_down_and_the_end_comes_with_the_last_round(qtbot: QtBot, open_window: Open) -> None:
-    window, rounds = begin(qtbot, open_window)
+def test_the_engine_is_not_slowed_down_and_the_end_comes_with_the_last_round(qtbot: QtBot, share_window: Open) -> None:
+    window, rounds = begin(qtbot, share_window)
 
     def shown() -> str | None:
         round_ = window.column.steps.picture.round
@@ -95,18 +96,18 @@ def test_the_engine_is_not_slowed_down_and_the_end_comes_with_the_last_round(qtb
     assert shown() == rounds[0].text, "the next answer begins with its own first draft"
 
 
-def test_stopping_and_closing_keep_what_was_generated(qtbot: QtBot, open_window: Open) -> None:
-    for leave in ("stop", "close"):
-        window, _ = begin(qtbot, open_window)
-        end_of_engine(qtbot, window)
-        answer = window.session.answer
-        assert answer is not None and not answer.rounds
-        window.stop() if leave == "stop" else window.close()
-        assert answer.text.text == STORY and not answer.running
+@pytest.mark.parametrize("leave", [Window.stop, Window.close])
+def test_stopping_and_closing_keep_what_was_generated(qtbot: QtBot, open_window: Open, leave: Callable[[Window], Any]) -> None:
+    window, _ = begin(qtbot, open_window)
+    end_of_engine(qtbot, window)
+    answer = window.session.answer
+    assert answer is not None and not answer.rounds
+    leave(window)
+    assert answer.text.text == STORY and not answer.running
 
 
-def test_a_measurement_of_the_plain_speed_is_not_held_back(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(story_rounds(), motion="off")
+def test_a_measurement_of_the_plain_speed_is_not_held_back(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(story_rounds(), motion="off")
     ask(qtbot, window)
     hasten(window)
     qtbot.waitUntil(lambda: window.session.running is None and bool(window.session.turns))

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.window.about import About
+from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.machine import provenance
@@ -26,9 +27,10 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     tour = window.tour
     assert not tour.isVisible()
     window.actions_by_id["tourAction"].trigger()
+    targets = {stop.title: stop.target for stop in tour_stops(window.header, window.column, window.panel, window.sidebar)}
     seen = []
     while tour.isVisible():
-        place = tour._active_stops[tour._index].target()
+        place = targets[tour.title.text()]()
         assert place is not None
         area = QRect(place.mapTo(window, QPoint(0, 0)), place.size())
         assert tour.outline.geometry().contains(area.center())
@@ -53,7 +55,7 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     window.escape()
     assert not tour.isVisible()
     window.show_tour()
-    assert "Your chats" not in [stop.title for stop in tour._active_stops], "what is not shown is left out"
+    assert tour.position.text() == "1 of 4", "panel and list are not shown, so they are left out"
     qtbot.keyClick(tour.skip, Qt.Key.Key_Space)
     assert not tour.isVisible()
 

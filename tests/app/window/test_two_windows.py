@@ -18,7 +18,7 @@ from app.session.settings import load, save, settings_path
 from app.window import new_window
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, count_open_stores
-from tests.app.driving import ask, settled, wait_for_answer
+from tests.app.driving import answered, settled
 from tests.app.fakes import STORY
 from tests.app.window.test_chats import TracingEngine
 
@@ -69,11 +69,13 @@ def other(home: Path) -> Iterator[Callable[..., Other]]:
 
 
 @pytest.fixture
-def open_kept(show_window: Callable[..., Any], home: Path) -> Callable[..., Window]:
+def open_kept(show_window: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Window]:
+    monkeypatch.setattr("app.window.chats_controller.LOCK_CHECK_MS", 50)
+    monkeypatch.setattr("app.sidebar.sidebar.EXTERNAL_CHECK_MS", 50)
+
     def opened(**settings: Any) -> Window:
         window = show_window(TracingEngine(), settings_path(), store=partial(ChatStore, wait=5.0), **settings)
         window.chats.restore()
-        window.chats._timer.setInterval(50)
         assert isinstance(window, Window)
         return window
 
@@ -86,7 +88,6 @@ def test_a_chat_of_another_window_is_read_only_until_that_is_killed(
     window, process = open_kept(), other("--hold")
     process.says("stored")
     window.sidebar.start()
-    window.sidebar._external_timer.setInterval(50)
     qtbot.waitUntil(lambda: window.sidebar.model.rowCount() > 1)
     number = next(number for number in range(1, 99) if window.sidebar.model.row_of(number) is not None)
     window.open_chat(number, None)
@@ -108,9 +109,7 @@ def test_a_chat_of_another_window_is_read_only_until_that_is_killed(
     qtbot.waitUntil(lambda: not window.session.read_only)
     assert window.composer.isVisible() and window.column.lock.isHidden()
     assert window.session.turns[0].answer.ending == "interrupted"
-    ask(qtbot, window, "Now")
-    wait_for_answer(qtbot, window)
-    settled(qtbot, window)
+    answered(qtbot, window, "Now")
     assert asked(home, number) == ["Of the other window", "Now"]
 
 
@@ -145,9 +144,7 @@ def test_a_window_that_starts_beside_another_begins_with_an_empty_chat(
     qtbot: QtBot, open_kept: Callable[..., Window], home: Path
 ) -> None:
     one = open_kept()
-    ask(qtbot, one, "One")
-    wait_for_answer(qtbot, one)
-    settled(qtbot, one)
+    answered(qtbot, one, "One")
     number = one.chat.stored_chat.number
     second = open_kept(conversation=number)
     settled(qtbot, second)

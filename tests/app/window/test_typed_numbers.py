@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.look.fields import NumberField
 from app.window.settings_window import SettingsWindow
 from app.window.window import Window
-from tests.app.driving import Open, ask, type_in, wait_for_answer
+from tests.app.driving import Open, answered, ask, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.look.test_fields import wheel
 
@@ -73,8 +73,8 @@ REFUSED = {
 
 
 @pytest.mark.usefixtures("german")
-def test_a_typed_number_sets_only_its_setting(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_a_typed_number_sets_only_its_setting(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     for place, name, field in fields_of(window):
         for text, value in TYPED[name]:
             before = getattr(window.settings, name)
@@ -98,12 +98,12 @@ def paste(field: NumberField, text: str) -> None:
     field.lineEdit().insert(text)  # what a paste does
 
 
-def test_a_refused_number_is_replaced_by_the_value_with_a_reason(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(gamma=4, temperature=0.8)
+def test_a_refused_number_is_replaced_by_the_value_with_a_reason(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(gamma=4, temperature=0.8)
     gamma = window.header.gamma
     type_in(qtbot, gamma, "999", Qt.Key.Key_Tab)
     assert not gamma.hasFocus() and (gamma.text(), window.settings.gamma) == ("4", 4)
-    assert gamma.reason == "“999” was not applied: a whole number from 1 to 64, or auto. It stays 4."
+    assert "“999”" in gamma.reason and gamma.allowed.short in gamma.reason and "stays 4" in gamma.reason
     type_in(qtbot, window.header.temperature, "", None)
     qtbot.keyClick(window.header.temperature, Qt.Key.Key_Delete)
     assert window.header.temperature.text() == "" and not window.header.temperature.reason
@@ -116,8 +116,8 @@ def test_a_refused_number_is_replaced_by_the_value_with_a_reason(qtbot: QtBot, o
     assert window.settings.seed is None and not window.header.seed.reason, "an empty field is a random seed"
 
 
-def test_numbers_are_typed_while_an_answer_runs_and_escape_does_not_stop_it(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(rounds=story_rounds(STORY * 20), temperature=0.3, gamma=4)
+def test_numbers_are_typed_while_an_answer_runs_and_escape_does_not_stop_it(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(rounds=story_rounds(STORY * 20), temperature=0.3, gamma=4)
     engine.pause_after = 2
     ask(qtbot, window)
     answer = window.session.turns[0].answer
@@ -141,8 +141,7 @@ def test_numbers_are_typed_while_an_answer_runs_and_escape_does_not_stop_it(qtbo
 
 def test_a_typed_number_applies_before_a_command_runs(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     type_in(qtbot, window.header.temperature, "1.25", None)
     qtbot.keyClick(window.header.temperature, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
     assert engine.requests[1].options.temperature == 1.25
@@ -158,8 +157,8 @@ def test_a_typed_number_applies_before_a_command_runs(qtbot: QtBot, open_window:
     assert window.settings.seed == 77
 
 
-def test_arrow_keys_step_within_the_range_and_the_wheel_only_with_the_keyboard(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(gamma=2, temperature=0.3)
+def test_arrow_keys_step_within_the_range_and_the_wheel_only_with_the_keyboard(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(gamma=2, temperature=0.3)
     gamma, temperature = window.header.gamma, window.header.temperature
     type_in(qtbot, temperature, "0.5", Qt.Key.Key_Up)
     assert window.settings.temperature == 0.6, "what is typed counts first"
@@ -186,8 +185,8 @@ def test_a_value_beyond_the_range_is_shown_as_it_is(qtbot: QtBot, open_window: O
     assert window.settings.temperature == 7.125, "who passes by changes nothing"
 
 
-def test_numbers_keep_their_font_whatever_the_theme(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_numbers_keep_their_font_whatever_the_theme(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     window.pages.toggle()
     fields = window.findChildren(NumberField)
     assert len(fields) > 3

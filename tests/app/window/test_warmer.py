@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.window import Window
 from engine.types import Rule
-from tests.app.driving import wait_for_answer
-from tests.app.fakes import FakeEngine, story_rounds
+from tests.app.driving import Open, wait_for_answer
 
 
 def choose(qtbot: QtBot, window: Window, rule: Rule) -> None:
@@ -21,11 +18,8 @@ def choose(qtbot: QtBot, window: Window, rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.2])
-def test_the_first_touch_of_a_rule_offers_a_warmer_temperature(
-    qtbot: QtBot, show_window: Callable[..., Window], temperature: float
-) -> None:
-    engine = FakeEngine(story_rounds())
-    window = show_window(engine, drafter="builtin-draft", temperature=temperature)
+def test_the_first_touch_of_a_rule_offers_a_warmer_temperature(qtbot: QtBot, share_window: Open, temperature: float) -> None:
+    window, engine = share_window(drafter="builtin-draft", temperature=temperature)
     choose(qtbot, window, "rejection")
     banner = window.banner
     assert banner.isVisible() and banner.action.isVisible() and banner.action.text() == "Set temperature to 0.8"
@@ -38,9 +32,8 @@ def test_the_first_touch_of_a_rule_offers_a_warmer_temperature(
     assert not banner.isVisible(), "now they differ"
 
 
-def test_after_an_answer_the_offer_answers_again_with_the_same_seed(qtbot: QtBot, show_window: Callable[..., Window]) -> None:
-    engine = FakeEngine(story_rounds())
-    window = show_window(engine, drafter="builtin-draft", temperature=0.2)
+def test_after_an_answer_the_offer_answers_again_with_the_same_seed(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(drafter="builtin-draft", temperature=0.2)
     window.send("Tell me a story.")
     wait_for_answer(qtbot, window)
     choose(qtbot, window, "rejection")
@@ -54,8 +47,8 @@ def test_after_an_answer_the_offer_answers_again_with_the_same_seed(qtbot: QtBot
     assert first.temperature == 0.2
 
 
-def test_the_offer_is_only_made_where_it_helps(qtbot: QtBot, show_window: Callable[..., Window]) -> None:
-    window = show_window(FakeEngine(), drafter="builtin-draft", temperature=0.2)
+def test_the_offer_is_only_made_where_it_helps(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(drafter="builtin-draft", temperature=0.2)
     choose(qtbot, window, "block")
     assert window.banner.isVisible()
     window.header.changed.emit("temperature", 0.9)

@@ -14,12 +14,12 @@ from app.conversation.blocks import footer_words
 from app.conversation.screen_reader import plain_text
 from app.export.kinds import kind_named
 from engine.types import PrefillProgress, RoundFinished
-from tests.app.driving import Open, ask, choose, settle, status, wait_for_answer
+from tests.app.driving import Open, answered, ask, choose, settle, status, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 
 
-def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_an_answer_streams_into_the_window(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.pause_after = 3
     ask(qtbot, window)
     assert window.composer.text == ""
@@ -46,8 +46,8 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
     assert engine.requests[0].messages[-1].content == "Tell me a story."
 
 
-def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(rule="match", rounds=story_rounds(STORY * 20))
+def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window(rule="match", rounds=story_rounds(STORY * 20))
     ask(qtbot, window)
     answer = window.session.turns[0].answer
     seen: list[str] = []
@@ -65,8 +65,8 @@ def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: 
     assert window.panel.figures.tiles["tau"].unit.text() == "Block", "block judges jointly, so no tau is expected"
 
 
-def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(rounds=story_rounds(STORY * 20))
+def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(rounds=story_rounds(STORY * 20))
     ask(qtbot, window)
     answer = window.session.turns[0].answer
     qtbot.waitUntil(lambda: answer.tally.rounds > 2)
@@ -79,8 +79,8 @@ def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_
     assert "without probabilities" in window.header.rule_note
 
 
-def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     edit = window.composer.edit
     qtbot.keyClick(edit, Qt.Key.Key_Return)
     assert engine.requests == [], "an empty message is not sent"
@@ -102,8 +102,8 @@ def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_w
     assert edit.toPlainText() == "while it runs", "what was being written stays"
 
 
-def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.pause_after = 2
     ask(qtbot, window)
     window.open_options()
@@ -115,8 +115,8 @@ def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, 
     assert engine.stopped == [engine.runs[0]]
 
 
-def test_reading_the_prompt_shows_its_progress(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_reading_the_prompt_shows_its_progress(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.hold = True
     ask(qtbot, window)
     engine.say(PrefillProgress(engine.runs[0], 120, 460))
@@ -126,8 +126,8 @@ def test_reading_the_prompt_shows_its_progress(qtbot: QtBot, open_window: Open) 
     qtbot.waitUntil(lambda: status(window) != said)  # the seconds go on: it is not stuck
 
 
-def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     engine.pause_after = 2
     ask(qtbot, window)
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
@@ -136,18 +136,16 @@ def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_windo
     assert window.session.turns == []
     assert window.column.stack.currentWidget() is window.column.welcome
     engine.say(RoundFinished(engine.runs[0], make_round(9, ["late"], " text")))
-    ask(qtbot, window, "Something else")
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "Something else")
     assert [turn.prompt for turn in window.session.turns] == ["Something else"]
     assert "late" not in window.session.turns[0].answer.text.text
     assert engine.requests[0].conversation != engine.requests[1].conversation
 
 
-def test_twenty_prompts_in_a_row(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(rounds=story_rounds("Yes, it is."))
+def test_twenty_prompts_in_a_row(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window(rounds=story_rounds("Yes, it is."))
     for number in range(20):
-        ask(qtbot, window, f"Question {number}")
-        wait_for_answer(qtbot, window)
+        answered(qtbot, window, f"Question {number}")
     assert len(window.session.turns) == 20
     assert all(turn.answer.finish == "eos" for turn in window.session.turns)
     assert len(engine.requests[-1].messages) == 39
@@ -162,11 +160,10 @@ def test_closing_in_the_middle_of_an_answer_stops_and_closes_the_engine(qtbot: Q
     window.close()
     assert engine.stopped == [engine.runs[0]]
     assert engine.closed
-    assert not window.chat.link._timer.isActive()
 
 
-def test_an_example_starts_a_conversation(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+def test_an_example_starts_a_conversation(qtbot: QtBot, share_window: Open) -> None:
+    window, engine = share_window()
     qtbot.mouseClick(window.column.welcome.cards[0], Qt.MouseButton.LeftButton)
     assert engine.requests[0].messages[0].content == "Write the same arbitrary paragraph three times in a row."
     assert window.column.stack.currentWidget() is window.transcript
@@ -204,8 +201,7 @@ def test_unwritable_settings_lose_no_work(qtbot: QtBot, open_window: Open, tmp_p
     window.banner.dismiss.click()
     window.header.gamma.setValue(7)
     assert not window.banner.isVisible()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
 
 
 def test_a_note_about_damaged_settings_is_shown(qtbot: QtBot, open_window: Open) -> None:
@@ -215,12 +211,11 @@ def test_a_note_about_damaged_settings_is_shown(qtbot: QtBot, open_window: Open)
 
 
 def test_metrics_are_exported_from_the_menu(
-    qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, share_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window, _ = open_window()
+    window, _ = share_window()
     assert not window.actions_by_id["exportAction"].isEnabled()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.session.turns[0].answer.trace_path = str(tmp_path / "missing.jsonl")
     window.chat.changed.emit()
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "out.json"), kind_named("json").filter))
@@ -229,13 +224,13 @@ def test_metrics_are_exported_from_the_menu(
 
 
 def test_the_menu_of_a_chart_opens_without_reading_the_trace(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, share_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window, _ = open_window()
+    window, _ = share_window()
     monkeypatch.setattr("app.export.pictures.trace_of", lambda turn: pytest.fail("a long trace takes a while to read"))
-    assert window.panel.picture_menu._answer() is None
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    window.panel.charts.menu_requested.emit("alpha", QPoint(10, 10))
-    assert window.panel.picture_menu.save_png.isEnabled()
-    window.panel.picture_menu.menu.close()
+    menu = window.panel.picture_menu
+    for has_answer in (False, True):
+        window.panel.charts.menu_requested.emit("alpha", QPoint(10, 10))
+        assert menu.save_png.isEnabled() is has_answer
+        menu.menu.close()
+        answered(qtbot, window)

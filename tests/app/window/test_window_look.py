@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, Q
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
-from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, answered, settle
 
 NAMES = (
     "composer",
@@ -33,10 +33,9 @@ NAMES = (
 
 
 @pytest.mark.usefixtures("fonts")
-def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_the_theme_changes_everything_at_once(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
+    answered(qtbot, window)
     for appearance, theme in (("light", themes.LIGHT), ("dark", themes.DARK)):
         window.chat.preferences.set(appearance=appearance)  # type: ignore[arg-type]
         QApplication.processEvents()
@@ -47,10 +46,9 @@ def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -
         assert image.pixelColor(panel).name() == theme.panel
 
 
-def test_text_can_be_made_larger_and_back(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_text_can_be_made_larger_and_back(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
+    answered(qtbot, window)
     height = window.transcript.blocks[1].flow.height
     for _ in range(3):
         qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
@@ -60,8 +58,8 @@ def test_text_can_be_made_larger_and_back(qtbot: QtBot, open_window: Open) -> No
     assert window.transcript.blocks[1].flow.height == height
 
 
-def test_a_narrow_window_hides_the_panel(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_a_narrow_window_hides_the_panel(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     assert window.panel.isVisible()
     window.resize(640, 700)
     assert not window.panel.isVisible()
@@ -73,11 +71,10 @@ def test_a_narrow_window_hides_the_panel(qtbot: QtBot, open_window: Open) -> Non
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize(("width", "height", "scale"), [(560, 460, 1.0), (800, 600, 1.0), (800, 600, 1.8), (1440, 900, 1.5)])
-def test_every_named_control_exists(qtbot: QtBot, open_window: Open, width: int, height: int, scale: float) -> None:
-    window, _ = open_window(text_scale=scale)
+def test_every_named_control_exists(qtbot: QtBot, share_window: Open, width: int, height: int, scale: float) -> None:
+    window, _ = share_window(text_scale=scale)
     window.resize(width, height)
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.panel.show_page("charts")
     settle()
     header, names = window.header, window.panel.charts.sections["proposals"].note
@@ -92,8 +89,8 @@ def test_every_named_control_exists(qtbot: QtBot, open_window: Open, width: int,
     assert window.width() >= width
 
 
-def test_everything_can_be_found_by_name_and_is_named_for_screen_readers(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_everything_can_be_found_by_name_and_is_named_for_screen_readers(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     assert all(section.chart for section in window.panel.charts.sections.values()), "those out of sight, too"
     for name in NAMES:
         widget = window.findChild(QWidget, name)
@@ -118,8 +115,8 @@ def test_painting_does_not_free_none(qtbot: QtBot) -> None:
     assert after > before - 50
 
 
-def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+def test_every_control_can_be_reached_by_tab(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
     window.activateWindow()
     window.composer.edit.setFocus()
     reached = set()
@@ -141,10 +138,9 @@ def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) ->
     assert looks[0][1] == looks[1][1], "and nothing is laid over what is in it"
 
 
-def test_a_verdict_keeps_the_keyboard_when_the_window_gets_narrower(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+def test_a_verdict_keeps_the_keyboard_when_the_window_gets_narrower(qtbot: QtBot, share_window: Open) -> None:
+    window, _ = share_window()
+    answered(qtbot, window)
     window.activateWindow()
     window.transcript.setFocus()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return):
