@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from app.export import pictures
-from app.export.dialog import busy_pointer, documents_folder, replace_prompt, show_folder_action
+from app.export.dialog import busy_pointer, replace_prompt, show_folder_action, start_folder
 from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
 from app.look.banner import Banner
@@ -94,7 +94,8 @@ class PictureMenu(QObject):
         """Saves every chart of the shown answer to a folder, as PNG and as SVG."""
         if (trace := self._trace_or_note()) is None:
             return
-        chosen = QFileDialog.getExistingDirectory(self._parent.window(), "Choose a folder for the images", str(self._folder()))
+        start = str(start_folder(self._chat.settings.export_folder))
+        chosen = QFileDialog.getExistingDirectory(self._parent.window(), "Choose a folder for the images", start)
         if chosen:
             folder = Path(chosen)
             write = partial(pictures.save_charts, trace, folder, self._theme, replace_prompt(self._parent.window()))
@@ -122,15 +123,11 @@ class PictureMenu(QObject):
         answer, session = self._answer(), self._chat.session
         return None if answer is None else pictures.trace_of(session.turns[self._shown.turn], session.plain_run(answer))
 
-    def _folder(self) -> Path:
-        saved = Path(self._chat.settings.export_folder)
-        return saved if self._chat.settings.export_folder and saved.is_dir() else documents_folder()
-
     def _ask_for_path(self, title: str, name: str, ending: str) -> Path | None:
         """Asks for the path of an image; returns None if the dialog was cancelled."""
         answer = self._answer()
         stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
-        offered = self._folder() / f"draftlight-{stem}-{name}{ending}"
+        offered = start_folder(self._chat.settings.export_folder) / f"draftlight-{stem}-{name}{ending}"
         filters = ";;".join(KINDS.values())
         chosen, kind = QFileDialog.getSaveFileName(self._parent.window(), title, str(offered), filters, KINDS[ending])
         if not chosen:

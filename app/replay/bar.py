@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QSlider,
     QStyle,
     QStyleOptionSlider,
-    QToolButton,
     QWidget,
 )
 
@@ -101,12 +99,12 @@ class ReplayBar(QWidget):
         self._end = 0
         self._position = _Position(0, 0, 0.0, 0.0)
         self._is_narrow = False
-        self.start = self._button("to-start", "Go to start (Home)", lambda: self.moved.emit(0))
-        self.back = self._button("step-back", "Previous round (,)", lambda: self.stepped.emit(-1))
-        self.play = self._button("play", "Play (Space)", self.toggled.emit)
+        self.start = icon_button("to-start", "Go to start (Home)", lambda: self.moved.emit(0))
+        self.back = icon_button("step-back", "Previous round (,)", lambda: self.stepped.emit(-1))
+        self.play = icon_button("play", "Play (Space)", self.toggled.emit)
         self.play.setObjectName("playButton")
-        self.forward = self._button("step-forward", "Next round (.)", lambda: self.stepped.emit(1))
-        self.end = self._button("to-end", "Go to end (End)", lambda: self.moved.emit(self._end))
+        self.forward = icon_button("step-forward", "Next round (.)", lambda: self.stepped.emit(1))
+        self.end = icon_button("to-end", "Go to end (End)", lambda: self.moved.emit(self._end))
         self.slider = ScrubSlider()
         self.slider.valueChanged.connect(self.moved)
         self.position = named(QLabel(), "replayPlace", "Round and time")
@@ -122,9 +120,6 @@ class ReplayBar(QWidget):
             push_button(CLOSE_TITLE, "replayClose", self.close_requested), label=CLOSE_TITLE, tip="Close the replay (Esc)"
         )
         self._arrange()
-
-    def _button(self, icon_name: str, label: str, on_click: Callable[[], object]) -> QToolButton:
-        return icon_button(icon_name, label, on_click)
 
     def _arrange(self) -> None:
         self.frame = named(QFrame(), "composerFrame")
@@ -256,5 +251,4 @@ def _clock(seconds: float) -> str:
 
 
 def _choice(name: str, entries: list[tuple[str, float]] | list[tuple[str, Timing]]) -> QComboBox:
-    box = named(choice_box(entries), "replayChoice", name, tip=name)
-    return box
+    return named(choice_box(entries), "replayChoice", name, tip=name)

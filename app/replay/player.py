@@ -23,7 +23,6 @@ from engine.types import (
     RANGES,
     RULES,
     DecodingOptions,
-    Event,
     PrefillProgress,
     Round,
     RoundFinished,
@@ -52,7 +51,7 @@ class Player:
     Attributes:
         shown: number of shown rounds, 0 to `count`.
         is_playing: whether `advance` shows further rounds.
-        speed: factor on time; timing: recorded times, the same time for each round, or slow motion, which only steps.
+        speed: factor on time. timing: recorded times, the same time for each round, or slow motion, which only steps.
         phase: in slow motion, the phase at which it stops: "commit" of the newest shown round, or an earlier one of the next.
     """
 
@@ -121,10 +120,6 @@ class Player:
         self.go_to(shown)
         self.phase = PHASES[phases - 1]
 
-    def set_speed(self, speed: float) -> None:
-        """Sets the speed from the shown round on; 2 is twice as fast as `timing` says."""
-        self.speed = speed
-
     def set_timing(self, timing: Timing) -> None:
         """Sets the timing, continuing from the same round; slow motion pauses."""
         self.timing, self.phase = timing, "commit"
@@ -170,11 +165,6 @@ class Replay:
         """The replayed answer, up to the shown round."""
         return self.turns[-1].answer
 
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """Every round of the trace, shown or not."""
-        return self.trace.rounds
-
     def show(self, shown: int) -> None:
         """Grows or shrinks the answer to `shown` rounds; the session must be showing these turns.
 
@@ -187,7 +177,7 @@ class Replay:
         if not self.answer.rules:
             prompt_ids, path = prompt_tokens(self.trace), str(self.trace.path)
             prompt = self.trace.part("prompt")
-            self._apply(
+            self._session.apply(
                 RunStarted(
                     REPLAY_RUN,
                     self._options,
@@ -200,13 +190,13 @@ class Replay:
                     dropped=foreign.whole(prompt.get("dropped")) or 0,
                 )
             )
-            self._apply(PrefillProgress(REPLAY_RUN, prompt_ids, prompt_ids))
+            self._session.apply(PrefillProgress(REPLAY_RUN, prompt_ids, prompt_ids))
         next_change = len([change for change in self._changes if change.index < self.shown])
         for round_ in self.trace.rounds[self.shown : shown]:
             while next_change < len(self._changes) and self._changes[next_change].index <= round_.index:
-                self._apply(self._changes[next_change])
+                self._session.apply(self._changes[next_change])
                 next_change += 1
-            self._apply(RoundFinished(REPLAY_RUN, round_, self._first_token()))
+            self._session.apply(RoundFinished(REPLAY_RUN, round_, self._first_token()))
             count = round_.index + 1
             if self._takes_snapshots and count % SNAPSHOT_INTERVAL == 0 and count not in self._snapshots:
                 self._snapshots[count] = _copy_answer(self.answer)
@@ -219,10 +209,10 @@ class Replay:
         summary = self.trace.summary or {}
         finish, error = summary.get("finish"), summary.get("error")
         if isinstance(error, str):
-            self._apply(RunFailed(REPLAY_RUN, error))
+            self._session.apply(RunFailed(REPLAY_RUN, error))
         elif finish in FINISHES:
             figures = self.answer.tally.summary
-            self._apply(
+            self._session.apply(
                 RunFinished(
                     run_id=REPLAY_RUN,
                     finish=finish,
@@ -243,9 +233,6 @@ class Replay:
         answer.run_id = REPLAY_RUN
         answer.shows_thought = False
         return answer
-
-    def _apply(self, event: Event) -> None:
-        self._session.apply(event)
 
     def _first_token(self) -> float | None:
         return _number((self.trace.summary or {}).get("seconds_to_first_token"))

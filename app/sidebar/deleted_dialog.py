@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QAbstractItemView, QDialogButtonBox, QLabel, QTableWidgetItem, QWidget
 
-from app.look.placing import visible_part
 from app.look.widgets import ReadOnlyTable, TransientDialog, in_column
-from app.sidebar.days import day_and_time
+from app.sidebar.model import day_and_time
 from engine.chats import RESTORABLE_DAYS, ChatSummary
 
 DESCRIPTION = f"Deleted chats can be restored for {RESTORABLE_DAYS} days."
@@ -43,9 +42,7 @@ class DeletedDialog(TransientDialog):
         self.table.itemSelectionChanged.connect(self._update_button)
         self.table.selectRow(0)
         in_column(QLabel(DESCRIPTION), (self.table, 1), self.buttons, spacing=10, margins=(20, 18, 20, 16), parent=self)
-        available = visible_part(parent)
-        line = self.fontMetrics().lineSpacing()
-        self.resize(min(available.width() - 60, 36 * line), min(available.height() - 80, 22 * line))
+        self.resize_to_lines(36, 22)
         self.table.setFocus()
 
     def _selected_rows(self) -> list[int]:

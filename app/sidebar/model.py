@@ -1,21 +1,21 @@
-"""The rows of the list of chats: headings, and chats below them."""
+"""The rows of the list of chats: pinned ones first, then by the day of their last change, each group below its heading."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.look.widgets import plain_tip
-from app.sidebar.days import group_by_day
 from engine.chats import ChatSummary, Hit
 from engine.values.wording import amount
 
-FOLDERS, ALL_CHATS = "Folders", "All chats"
+FOLDERS, ALL_CHATS, PINNED = "Folders", "All chats", "Pinned"
 CHAT_MIME_TYPE = "application/x-draftlight-chat"
 """MIME type of a dragged chat: its id in decimal digits."""
 
@@ -70,7 +70,8 @@ class ChatsModel(QAbstractListModel):
         else:
             rows.append(Row(ALL_CHATS, folder=""))
             chats = [about for about in chats if about.folder == folder]
-        for heading, group in group_by_day(chats, self._today()):
+        today = self._today()
+        for heading, group in groupby(chats, lambda about: heading_of(about, today)):
             rows.append(Row(heading))
             rows += [Row(about.title, about) for about in group]
         self._replace(rows)
@@ -181,3 +182,25 @@ class ChatsModel(QAbstractListModel):
             return False
         self.moved.emit(int(bytes(data.data(CHAT_MIME_TYPE).data()).decode()), target.folder)
         return True
+
+
+def heading_of(about: ChatSummary, today: date) -> str:
+    """Returns the heading of a chat; days are in local time."""
+    if about.pinned:
+        return PINNED
+    day = datetime.fromtimestamp(about.updated).date()
+    if day >= today:
+        return "Today"
+    if day == today - timedelta(days=1):
+        return "Yesterday"
+    if day >= today - timedelta(days=7):
+        return "Previous 7 days"
+    if day >= today - timedelta(days=30):
+        return "Previous 30 days"
+    return f"{day:%B}" if day.year == today.year else f"{day:%B %Y}"
+
+
+def day_and_time(moment: float) -> str:
+    """Returns a Unix time as local date and time, in words."""
+    local = datetime.fromtimestamp(moment)
+    return f"{local.day} {local:%B %Y, %H:%M}"

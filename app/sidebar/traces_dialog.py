@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QUrl, Slot
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
@@ -19,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
+from app.export.dialog import show_folder
 from app.look.fields import NumberField
-from app.look.placing import visible_part
 from app.look.widgets import ReadOnlyTable, TransientDialog, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, ChatSummary, Retention
@@ -60,7 +59,7 @@ class TracesDialog(TransientDialog):
         self.keep_all.setChecked(True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
         folder_button = self.buttons.addButton("Show in folder", QDialogButtonBox.ButtonRole.ActionRole)
-        folder_button.clicked.connect(self._show_folder)
+        folder_button.clicked.connect(lambda: show_folder(self._folder))
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         in_column(
@@ -75,9 +74,7 @@ class TracesDialog(TransientDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        available = visible_part(parent)
-        line = self.fontMetrics().lineSpacing()
-        self.resize(min(available.width() - 60, 34 * line), min(available.height() - 80, 32 * line))
+        self.resize_to_lines(34, 32)
         self.keep_all.setFocus()
         chat.keeper.read(_read_sizes, self._show, self._show_failure)
 
@@ -126,10 +123,6 @@ class TracesDialog(TransientDialog):
         self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.recorder.notify)
         self._chat.keeper.tidy(self._chat.recorder.notify, requested=True)
         super().accept()
-
-    @Slot()
-    def _show_folder(self) -> None:
-        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder)))
 
 
 def _limit_row(title: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:

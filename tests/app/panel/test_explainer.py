@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -16,13 +14,14 @@ from pytestqt.qtbot import QtBot
 from app.conversation.screen_reader import plain_text
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
+from app.session import settings as stored
 from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.view_updates import ViewUpdates
 from app.window.window import Window
 from engine.lens.chart_kinds import CHARTS
 from engine.types import LoadFinished, LoadStarted, RunFailed, RunFinished
 from tests.app.charts.test_charts import levels_of
-from tests.app.driving import at_rest, wait_for_answer
+from tests.app.driving import Open, at_rest, wait_for_answer
 from tests.app.fakes import MODEL, FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
@@ -30,21 +29,22 @@ PLAIN = [make_round(index, [], f" w{index}", drafter="none", started=50.0 * inde
 Opened = tuple[Window, FakeEngine]
 
 
-@pytest.fixture
-def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Callable[..., Opened]:
-    def opened(path: Path | None = None, **settings: Any) -> Opened:
-        engine = FakeEngine(story_rounds())
-        window = show_window(engine, path, **{"panel_page": "charts", **settings})
-        window.send("Tell me a story.")
-        wait_for_answer(qtbot, window)
-        window.panel.refresh()
-        return window, engine
-
+def with_answer(qtbot: QtBot, opened: Opened) -> Opened:
+    window, _ = opened
+    window.send("Tell me a story.")
+    wait_for_answer(qtbot, window)
+    window.panel.refresh()
     return opened
 
 
-def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, _ = open_window()
+@pytest.fixture
+def opened(qtbot: QtBot, share_window: Open) -> Opened:
+    """The shared window with an answer and its charts."""
+    return with_answer(qtbot, share_window(panel_page="charts"))
+
+
+def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, opened: Opened) -> None:
+    window, _ = opened
     tile, popover = window.panel.figures.tiles["alpha"], window.panel.explainer.popover
     qtbot.mouseClick(tile, Qt.MouseButton.LeftButton)
     assert popover.isVisible() and popover.explanation.text() == DEFINITIONS["alpha"]
@@ -57,8 +57,8 @@ def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_wind
 
 
 @pytest.mark.usefixtures("fonts")
-def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, _ = open_window()
+def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, opened: Opened) -> None:
+    window, _ = opened
     transcript = window.transcript
     block = transcript.answer_block(0)
     assert block is not None
@@ -74,8 +74,8 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
     assert {block.figure_at(float(x), y) for y in lines for x in range(600)} == {"", "answer", "invariant"}
 
 
-def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
+def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, opened: Opened) -> None:
+    window, engine = opened
     answer = window.session.turns[0].answer
     text = plain_text(window.transcript)
     speed_up = window.panel.figures.tiles["speed_up"]
@@ -106,10 +106,8 @@ def moved(after: list[QPoint], before: list[QPoint]) -> int:
 
 
 @pytest.mark.parametrize("width", [1024, *(pytest.param(width, marks=pytest.mark.full) for width in (1280, 1440)), 2560])
-def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
-    qtbot: QtBot, open_window: Callable[..., Opened], width: int
-) -> None:
-    window, engine = open_window()
+def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(qtbot: QtBot, opened: Opened, width: int) -> None:
+    window, engine = opened
     window.resize(width, 900)
     story = list(engine.rounds)
     engine.pause_after = 6
@@ -141,8 +139,8 @@ def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     engine.rounds = story
 
 
-def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
+def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, opened: Opened) -> None:
+    window, engine = opened
     story = list(engine.rounds)
     engine.rounds = list(PLAIN)
     window.panel.explainer.measure_plain()
@@ -159,8 +157,8 @@ def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, o
     assert "other conditions" in window.panel.charts.sections["throughput"].note.longest_text
 
 
-def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
+def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, opened: Opened) -> None:
+    window, engine = opened
     engine.rounds = list(PLAIN)
     window.chat.preferences.set(drafter="none")
     window.send("Tell me a story.")
@@ -171,8 +169,8 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     assert (window.panel.figures.tiles["speed_up"].value.text(), window.panel.figures.tiles["speed_up"].unit.text()) == ("–", "")
 
 
-def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
+def test_sending_a_message_ends_the_measuring(qtbot: QtBot, opened: Opened) -> None:
+    window, engine = opened
     engine.hold = True
     window.panel.explainer.measure_plain()
     assert window.session.measurement is not None
@@ -184,8 +182,8 @@ def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callabl
     assert window.session.baseline(window.session.turns[1].answer) is None
 
 
-def test_a_plain_run_that_is_too_short_is_reported(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
+def test_a_plain_run_that_is_too_short_is_reported(qtbot: QtBot, opened: Opened) -> None:
+    window, engine = opened
     engine.rounds = PLAIN[:3]
     window.panel.explainer.measure_plain()
     qtbot.waitUntil(lambda: window.session.measurement is None)
@@ -193,11 +191,9 @@ def test_a_plain_run_that_is_too_short_is_reported(qtbot: QtBot, open_window: Ca
     assert window.session.baseline(window.session.turns[0].answer) is None
 
 
-def test_folded_charts_are_saved(qtbot: QtBot, open_window: Callable[..., Opened], tmp_path: Path) -> None:
-    from app.session import settings as stored
-
+def test_folded_charts_are_saved(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    window, _ = open_window(path)
+    window, _ = with_answer(qtbot, open_window(path=path, panel_page="charts"))
     window.panel.charts.sections["alpha"].fold.click()
     window.panel.charts.sections["tau"].fold.click()
     assert "alpha" not in window.settings.charts and "tau" in window.settings.charts
@@ -207,10 +203,8 @@ def test_folded_charts_are_saved(qtbot: QtBot, open_window: Callable[..., Opened
     assert again.panel.charts.open == kept.charts
 
 
-def test_a_chart_is_saved_and_copied_from_its_menu(
-    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    window, _ = open_window()
+def test_a_chart_is_saved_and_copied_from_its_menu(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window, _ = opened
     target = tmp_path / "alpha.svg"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG image (*.svg)"))
     window.panel.charts.sections["alpha"].more.click()
@@ -224,18 +218,18 @@ def test_a_chart_is_saved_and_copied_from_its_menu(
 
 
 def test_a_name_without_an_ending_gets_that_of_the_chosen_kind(
-    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window, _ = open_window()
+    window, _ = opened
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card"), "SVG image (*.svg)"))
     window.actions_by_id["shareCardAction"].trigger()
     assert (tmp_path / "card.svg").read_bytes().startswith(b"<?xml")
 
 
 def test_the_share_card_and_all_charts_come_from_the_menu(
-    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window, _ = open_window()
+    window, _ = opened
     window.session.turns[0].answer.trace_path = str(write_trace(tmp_path / "kept.jsonl", story_rounds()))
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card.png"), "PNG image (*.png)"))
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path / "charts"))
@@ -246,8 +240,8 @@ def test_the_share_card_and_all_charts_come_from_the_menu(
     assert len(list((tmp_path / "charts").iterdir())) == 2 * len(CHARTS)
 
 
-def test_without_an_answer_there_is_nothing_to_draw(open_window: Callable[..., Opened]) -> None:
-    window, _ = open_window()
+def test_without_an_answer_there_is_nothing_to_draw(opened: Opened) -> None:
+    window, _ = opened
     window.new_chat()
     for name in ("shareCardAction", "saveChartsAction"):
         assert not window.actions_by_id[name].isEnabled()
@@ -260,7 +254,6 @@ class MeasuredAlone:
     def __init__(self, qtbot: QtBot, opened: Opened) -> None:
         self.qtbot = qtbot
         self.window, self.engine = opened
-        self.window.panel.measurer._timer.setInterval(20)
         self.engine.rounds = list(PLAIN)
         self.answer = self.window.session.turns[-1].answer
 
@@ -281,20 +274,20 @@ class MeasuredAlone:
 
 
 @pytest.fixture
-def alone(qtbot: QtBot, open_window: Callable[..., Opened]) -> MeasuredAlone:
-    return MeasuredAlone(qtbot, open_window())
+def alone(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> MeasuredAlone:
+    monkeypatch.setattr("app.session.plain_measurer.PAUSE_MS", 20)
+    return MeasuredAlone(qtbot, with_answer(qtbot, open_window()))
 
 
-def test_the_tile_offers_a_measurement_and_shows_it_running(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
-    window, engine = open_window()
-    found = MeasuredAlone(qtbot, (window, engine))
-    found.idle()
-    assert found.tile == ("–", "Measure") and len(engine.requests) == 1, "switched off, nothing is measured by itself"
+def test_the_tile_offers_a_measurement_and_shows_it_running(qtbot: QtBot, alone: MeasuredAlone) -> None:
+    window, engine = alone.window, alone.engine
+    alone.idle()
+    assert alone.tile == ("–", "Measure") and len(engine.requests) == 1, "switched off, nothing is measured by itself"
     engine.hold = True
     qtbot.mouseClick(window.panel.figures.measure, Qt.MouseButton.LeftButton)
-    assert found.tile == ("–", "measuring…") and not window.panel.explainer.popover.isVisible()
+    assert alone.tile == ("–", "measuring…") and not window.panel.explainer.popover.isVisible()
     engine.hold = False
-    qtbot.waitUntil(lambda: found.tile[1] == "× plain")
+    qtbot.waitUntil(lambda: alone.tile[1] == "× plain")
     assert engine.requests[-1].only_measures
 
 
@@ -320,12 +313,6 @@ def test_typing_postpones_the_measurement_and_sending_ends_it(qtbot: QtBot, alon
     window.composer.edit.setFocus()
     qtbot.keyClicks(window.composer.edit, "Go on")
     assert window.session.measurement is None and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
-    window.panel.measurer._timer.setInterval(60_000)
-    window.panel.measurer.postpone()
-    alone.idle()
-    assert len(engine.requests) == 2, "the pause counts from the last letter"
-    window.panel.measurer._timer.setInterval(20)
-    window.panel.measurer.postpone()
     qtbot.waitUntil(lambda: window.session.measurement is not None)
     engine.hold, engine.rounds = False, story_rounds()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)

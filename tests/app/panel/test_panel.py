@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +19,32 @@ from app.panel.panel import WAITING
 from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.plain_baseline import Baseline
 from app.session.session import Session
-from app.session.settings import PANEL_PAGES, Settings
+from app.session.settings import PANEL_PAGES
 from app.session.settings import load as load_settings
 from app.window.window import Window
 from engine.types import DecodingOptions
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.app.panel.test_definitions import answered
+from tests.app.shared_window import SharedWindow
 from tests.crossings import crossed
 
 Open = Callable[..., Window]
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Windows on scripted engines, with one answer unless a test says otherwise."""
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    windows: list[Window] = []
+def open_window(qtbot: QtBot, share_window: Callable[..., tuple[Window, FakeEngine]]) -> Open:
+    """The shared window, with one answer unless a test says otherwise."""
 
-    def opened(path: Path | None = None, answers: int = 1, **settings: Any) -> Window:
-        window = Window(FakeEngine(story_rounds(STORY * 3)), Settings(**{"appearance": "dark", **settings}), path)
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(1280, 800)
-        with qtbot.waitActive(window):
-            window.show()
-        window.chat.models.load()
-        qtbot.waitUntil(lambda: window.session.model is not None)
+    def opened(answers: int = 1, **settings: Any) -> Window:
+        window, _ = share_window(story_rounds(STORY * 3), size=(1280, 800), **settings)
         for _ in range(answers):
             window.send("Tell me a story.")
             wait_for_answer(qtbot, window)
         window.panel.refresh()
         return window
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 def test_every_page_is_focused_by_its_key(qtbot: QtBot, open_window: Open) -> None:
@@ -73,10 +63,11 @@ def test_every_page_is_focused_by_its_key(qtbot: QtBot, open_window: Open) -> No
     assert panel.tabs.accessibleName()
 
 
-def test_before_the_first_answer_the_panel_has_one_sentence_and_then_everything(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(answers=0)
-    panel, engine = window.panel, window.chat.link._engine
-    assert isinstance(engine, FakeEngine)
+def test_before_the_first_answer_the_panel_has_one_sentence_and_then_everything(
+    qtbot: QtBot, open_window: Open, window_of_module: SharedWindow
+) -> None:
+    window, engine = open_window(answers=0), window_of_module.engine
+    panel = window.panel
     parts = (*panel.figures.tiles.values(), panel.tabs, panel.rounds.legend, panel.heading)
     assert panel.waiting.isVisible() and panel.waiting.text() == WAITING
     assert not any(part.isVisible() for part in parts)
@@ -108,9 +99,9 @@ def test_a_narrow_window_explains_why_the_panel_stays_hidden(qtbot: QtBot, open_
     assert window.settings.panel_page == "table"
 
 
-def test_the_chosen_page_is_saved(open_window: Open, tmp_path: Path) -> None:
+def test_the_chosen_page_is_saved(show_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    window = open_window(path, answers=0)
+    window = show_window(FakeEngine(), path)
     assert window.panel.page == "rounds"
     window.panel.tabs.setCurrentIndex(2)
     assert json.loads(path.read_text())["panel_page"] == "table"
@@ -133,7 +124,7 @@ def test_only_the_shown_page_is_updated(open_window: Open) -> None:
 def test_the_lanes_fill_with_the_answer_under_way(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(answers=0)
     window.send("Tell me a story.")
-    qtbot.waitUntil(lambda: window.session.running is None)
+    wait_for_answer(qtbot, window)
     rounds = window.session.turns[0].answer.rounds
     qtbot.waitUntil(lambda: window.panel.rounds.lanes.field.count == len(rounds))
     assert window.panel.rounds.lanes.is_following
@@ -156,7 +147,7 @@ def test_the_lanes_show_the_answer_with_the_pin(qtbot: QtBot, open_window: Open)
     assert panel.shown.turn == 1
     cursor.pin(Place(0, 0))
     window.send("Another story.")
-    qtbot.waitUntil(lambda: window.session.running is None)
+    wait_for_answer(qtbot, window)
     panel.refresh()
     assert panel.shown.turn == 2, "a new answer is followed"
 
@@ -167,7 +158,7 @@ def test_a_low_panel_hides_its_heading(qtbot: QtBot, open_window: Open) -> None:
     QApplication.processEvents()
     assert window.panel.isVisible() and window.panel.heading.isHidden()
     window.send("Another story.")
-    qtbot.waitUntil(lambda: window.session.running is None)
+    wait_for_answer(qtbot, window)
     window.panel.refresh()
     assert not window.panel.heading.isHidden(), "it is the way to the other answers"
     window.resize(1100, 800)
@@ -181,7 +172,7 @@ def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBo
     assert panel.heading.title.text() == "Figures of this answer" and panel.heading.back.isHidden()
     tops = [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)]
     window.send("Another\nstory.")
-    qtbot.waitUntil(lambda: window.session.running is None)
+    wait_for_answer(qtbot, window)
     panel.refresh()
     QApplication.processEvents()
     assert [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)] == tops, "nothing moves"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -32,7 +30,9 @@ from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.rounds.trace import read
+from tests.app.driving import Open, drop
 from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.app.shared_window import SharedWindow
 from tests.crossings import crossed
 from tests.traces import write_trace
 
@@ -40,27 +40,18 @@ Key = Qt.Key
 
 
 @pytest.fixture
-def window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
-    """A window on a scripted engine, without any model."""
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    opened = Window(FakeEngine(), Settings(appearance="dark"))
-    qtbot.addWidget(opened)
-    opened.resize(1280, 800)
-    opened.show()
-    qtbot.waitExposed(opened)
-    yield opened
-    opened.close()
+def window(share_window: Open) -> Window:
+    return share_window(size=(1280, 800))[0]
+
+
+@pytest.fixture
+def engine(window_of_module: SharedWindow) -> FakeEngine:
+    return window_of_module.engine
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path / "story.jsonl", story_rounds())
-
-
-def engine_of(window: Window) -> FakeEngine:
-    engine = window.chat.link._engine
-    assert isinstance(engine, FakeEngine)
-    return engine
 
 
 def place(window: Window) -> str:
@@ -81,7 +72,6 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert window.replay_controller.bar.isVisible() and not window.composer.isVisible()
     assert "next answer" in window.header.rule_note, "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
-    assert engine_of(window).loads == []
     window.replay_controller.step(1)
     assert not window.banner.isVisible(), "it goes once the replay has moved"
     assert not window.transcript.buttons.regenerate.isVisible()
@@ -109,24 +99,10 @@ def test_the_menu_opens_a_trace(window: Window, trace: Path, monkeypatch: pytest
     assert window.session.replaying
 
 
-def drop(target: QWidget, *paths: str) -> bool:
-    """Drags files over a widget and lets them go; whether they were taken."""
-    data = QMimeData()
-    data.setUrls([QUrl(path) if "://" in path else QUrl.fromLocalFile(path) for path in paths])
-    buttons, keys, action = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, Qt.DropAction.CopyAction
-    entered = QDragEnterEvent(QPoint(5, 5), action, data, buttons, keys)
-    entered.ignore()
-    QApplication.sendEvent(target, entered)
-    dropped = QDropEvent(QPointF(5, 5), action, data, buttons, keys)
-    dropped.ignore()
-    QApplication.sendEvent(target, dropped)
-    return entered.isAccepted()
-
-
 @pytest.mark.parametrize("where", ["window", "message field"])
 def test_a_dropped_trace_opens(window: Window, trace: Path, where: str) -> None:
     target = window if where == "window" else window.composer.edit.viewport()
-    assert drop(target, str(trace))
+    assert drop(target, trace)
     assert window.session.replaying
     assert window.composer.text == "", "its path is not typed into the message"
 
@@ -134,7 +110,7 @@ def test_a_dropped_trace_opens(window: Window, trace: Path, where: str) -> None:
 def test_only_a_single_trace_is_accepted(window: Window, trace: Path, tmp_path: Path) -> None:
     for paths in (["/tmp/picture.png"], ["https://example.org/story.jsonl"], []):
         assert not drop(window, *paths)
-    drop(window, str(trace), str(trace))  # two are files like others
+    drop(window, trace, trace)  # two are files like others
     assert not window.session.replaying
 
 
@@ -160,9 +136,9 @@ def test_a_truncated_trace_opens_with_a_note(window: Window, trace: Path) -> Non
     assert f"of {rounds}" in place(window)
 
 
-def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path) -> None:
+def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opening, now = window.replay_controller, [0.0]
-    opening.clock = lambda: now[0]
+    monkeypatch.setattr(opening, "clock", lambda: now[0])
     opening.open(trace)
     opening.bar.play.click()
     assert opening.bar.play.accessibleName() == "Pause (Space)"
@@ -180,12 +156,11 @@ def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path) 
     opening.tick()
     assert window.session.answer.text.text == STORY
     assert opening.bar.play.accessibleName() == "Play (Space)"
-    assert not opening._timer.isActive()
 
 
-def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
+def test_even_steps_can_be_chosen(window: Window, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opening, now = window.replay_controller, [0.0]
-    opening.clock = lambda: now[0]
+    monkeypatch.setattr(opening, "clock", lambda: now[0])
     opening.open(trace)
     opening.bar.timing.setCurrentIndex(1)
     opening.bar.timing.activated.emit(1)
@@ -197,7 +172,7 @@ def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
 
 def test_playing_advances_by_itself(qtbot: QtBot, window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
-    window.replay_controller._set_speed(16.0)
+    window.replay_controller.bar.speed_chosen.emit(16.0)
     window.replay_controller.toggle()
     qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY)
 
@@ -241,7 +216,7 @@ def test_space_plays_and_pauses_wherever_the_keyboard_is(qtbot: QtBot, window: W
             continue
         qtbot.keyClick(focused, Key.Key_Space)
         assert player.is_playing != isinstance(focused, QAbstractSpinBox), focused
-        window.replay_controller._pause()
+        player.pause()
     assert len(parts) > 20 and pressed == []
     assert player.shown == 3
 
@@ -363,9 +338,7 @@ def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> N
     assert window.panel.figures.tiles["tau"].value.text() == f"{window.session.answer.tally.summary.tau:.2f}"
 
 
-def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.chat.models.load()
-    qtbot.waitUntil(lambda: window.session.model is not None)
+def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, engine: FakeEngine, trace: Path) -> None:
     window.send("A question of mine.")
     qtbot.waitUntil(lambda: window.session.running is None)
     window.composer.set_text("half a thought")
@@ -373,31 +346,32 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
     window.replay_controller.open(trace)
     assert "A question of mine." not in plain_text(window.transcript)
     window.send("not now")
-    assert engine_of(window).requests[-1].messages[-1].content == "A question of mine.", "nothing is sent from a replay"
+    assert engine.requests[-1].messages[-1].content == "A question of mine.", "nothing is sent from a replay"
     window.replay_controller.bar.close_button.click()
     assert plain_text(window.transcript) == before
     assert window.composer.text == "half a thought" and window.composer.isVisible()
     window.send("And now?")
     qtbot.waitUntil(lambda: window.session.running is None)
-    assert [message.content for message in engine_of(window).requests[-1].messages][::2] == ["A question of mine.", "And now?"]
+    assert [message.content for message in engine.requests[-1].messages][::2] == ["A question of mine.", "And now?"]
 
 
-def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.chat.models.load()
-    qtbot.waitUntil(lambda: window.session.model is not None)
-    engine_of(window).pause_after = 2
+def test_an_answer_under_way_is_not_interrupted(window: Window, engine: FakeEngine, trace: Path) -> None:
+    engine.pause_after = 2
     window.send("A question.")
     window.replay_controller.open(trace)
     assert not window.session.replaying
     assert "being generated" in window.banner.label.text()
 
 
-def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, window: Window, trace: Path) -> None:
+def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, trace: Path) -> None:
+    engine = FakeEngine()
+    window = Window(engine, Settings())
+    qtbot.addWidget(window)
     window.replay_controller.open(trace)
-    assert engine_of(window).loads == []
+    assert engine.loads == []
     window.replay_controller.leave()
-    assert engine_of(window).loads != []
-    qtbot.waitUntil(lambda: window.session.model is not None)
+    assert engine.loads != []
+    window.close()
 
 
 def test_a_new_chat_ends_the_replay(window: Window, trace: Path) -> None:
@@ -447,7 +421,9 @@ def test_the_command_opens_a_window_without_starting_an_engine(
     shown: list[str] = []
 
     def look(*_: object) -> int:
-        (window,) = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window)]
+        (window,) = [
+            widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window) and widget.session.replaying
+        ]
         window.replay_controller.go_to(len(story_rounds()))
         shown.append(plain_text(window.transcript))
         window.close()
@@ -525,7 +501,6 @@ def test_slow_motion_steps_through_the_phases_by_keys_and_buttons(qtbot: QtBot, 
     qtbot.keyClick(replays.bar, Key.Key_Comma)
     assert (shown.round, shown.phase) == (rounds[2], "judge")
     assert window.session.answer.text.text == text
-    assert not replays._timer.isActive()
     replays.bar.timing.activated.emit(0)
     assert window.column.steps.isHidden() and not window.actions_by_id["slowMotionAction"].isChecked()
     replays.leave()

@@ -1,4 +1,4 @@
-"""Chats stand under the day on which they last changed."""
+"""The rows of the list: chats stand under the day on which they last changed, pinned ones before them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 import pytest
 
-from app.sidebar.days import day_and_time, group_by_day, heading_of
+from app.sidebar.model import ChatsModel, day_and_time, heading_of
 from engine.chats import ChatSummary
 
 TODAY = date(2026, 11, 22)
@@ -36,12 +36,10 @@ def test_heading_of_a_date(day: date, heading: str) -> None:
 
 
 def test_pinned_chats_come_first_whatever_their_day() -> None:
-    chats = [chat(date(2025, 1, 1), pinned=True), chat(TODAY), chat(TODAY), chat(date(2026, 11, 21))]
-    assert [(heading, len(group)) for heading, group in group_by_day(chats, TODAY)] == [
-        ("Pinned", 1),
-        ("Today", 2),
-        ("Yesterday", 1),
-    ]
+    model = ChatsModel(lambda: TODAY)
+    model.show_chats([chat(date(2025, 1, 1), pinned=True), chat(TODAY), chat(TODAY), chat(date(2026, 11, 21))])
+    titles = [model.index(row).data() for row in range(model.rowCount())]
+    assert titles == ["Pinned", "A chat", "Today", "A chat", "A chat", "Yesterday", "A chat"]
 
 
 def test_day_and_time() -> None:
