@@ -124,6 +124,8 @@ def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> No
         left = x < first + 0.5
         assert values[known & left] == pytest.approx(before) and values[known & ~left] == pytest.approx(after)
         assert (known & ~left).any()
+        if span.first < first and (first - span.first) % span.each == 0:
+            assert known[x > first + 0.5][0], "a bin that begins with the change has one rule"
         if span.first < first:
             assert np.isnan(values[x == first + 0.5]).all() and (x == first + 0.5).any(), "the line is broken there"
 
