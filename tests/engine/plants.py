@@ -88,10 +88,9 @@ def _dropped(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     monkeypatch.setattr(Sampler, "should_continue", should_continue)
 
 
-LAST = "p for the residual where the last of several is rejected"
 PLANTS: dict[str, Plant] = {
-    LAST: _from_p(lambda accepted, gamma: gamma >= 2 and accepted == gamma - 1),
-    "p for the residual where another than the last is rejected": _from_p(lambda accepted, gamma: accepted < gamma - 1),
+    "p for the residual where the last is rejected": _from_p(lambda accepted, gamma: gamma >= 2 and accepted == gamma - 1),
+    "p for the residual where another one is rejected": _from_p(lambda accepted, gamma: accepted < gamma - 1),
     "a residual that is not normalised": _token(_not_normalised),
     "a bonus from the row before": _token(_bonus_of_the_row_before),
     "one coin for all proposals": _one_coin,

@@ -14,23 +14,19 @@ from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm
 from tests.exactness import Comparison, compare, gaps, make_drafter, prompt_tokens, read_prompts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("index", "drafters"),
-    [
-        (0, ("builtin-draft", "head")),
-        pytest.param(1, ("none", "head"), marks=pytest.mark.full),
-        pytest.param(2, ("builtin-draft", "head"), marks=pytest.mark.full),
-        pytest.param(3, ("builtin-draft",), marks=pytest.mark.full),
-    ],
+    [(0, ("builtin-draft", "head")), (1, ("none", "head")), (2, ("builtin-draft", "head")), (3, ("builtin-draft",))],
 )
 def test_temperature_0_gives_the_tokens_of_mlx_lm(builtin: LoadedModel, index: int, drafters: tuple[str, ...]) -> None:
-    """160 tokens with those below, 480 in a full run: a fault that changes one in 35, or one in 104, would be noticed with a
-    probability of 99 %. Tiny models have more to say."""
+    """480 tokens: a fault that changes one in 104 would be noticed with a probability of 99 %. Tiny models have more to say."""
     settings = [(name, RULES[index % len(RULES)], 4) for name in drafters]
     for result in compare(builtin, [(0, read_prompts(limit=4)[index])], 64 if index else 32, settings, temperature=0):
         assert result.explained and result.different <= 1, result
 
 
+@pytest.mark.full
 def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(builtin: LoadedModel) -> None:
     """Drafters that only copy propose hardly anything elsewhere. The prompt is read once for all of them."""
     prompt, cache = continued(builtin, 0), make_prompt_cache(builtin.model)
@@ -50,9 +46,9 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(
 
 @pytest.fixture(scope="module")
 def seeded(builtin: LoadedModel) -> list[Comparison]:
-    """Answers at temperature 0.8, 64 tokens."""
+    """Answers at temperature 0.8, 48 tokens."""
     settings = [("builtin-draft", "gumbel", 3), ("head", "match", 3)]
-    return list(compare(builtin, [(0, read_prompts(limit=1)[0])], 32, settings, 0.8))
+    return list(compare(builtin, [(0, read_prompts(limit=1)[0])], 24, settings, 0.8))
 
 
 def test_one_seed_gives_one_text(seeded: list[Comparison]) -> None:
@@ -87,13 +83,16 @@ def test_the_draft_model_is_right_sometimes_and_the_rules_differ_as_they_should(
                 for rule in expected:
                     expected[rule] += getattr(position, rule)
     assert expected["match"] < expected["gumbel"] < expected["rejection"]
-    assert expected["rejection"] > 5
+    assert expected["rejection"] > 2
 
 
 def test_an_answer_ends_with_the_end_of_sequence_token_and_its_text_is_the_decoded_tokens(builtin: LoadedModel) -> None:
+    """At temperature 0 these are mlx-lm's own."""
     ids = builtin.tokenizer.apply_chat_template([{"role": "user", "content": "Say hello and nothing else."}])
-    rounds = list(decode(builtin, ids, make_drafter("head", builtin), DecodingOptions(temperature=0, max_tokens=40)))
-    emitted = [token.id for current in rounds for token in current.emitted]
+    options = DecodingOptions(temperature=0, max_tokens=40)
+    rounds = list(decode(builtin, ids, make_drafter("head", builtin), options))
+    emitted = emitted_ids(rounds)
+    assert gaps(builtin, ids, emitted, options).max() < near_ties.limit(logits_type(builtin.model))
     assert rounds[-1].finish == "eos"
     assert emitted[-1] in builtin.eos_ids
     assert "".join(current.text for current in rounds) == builtin.tokenizer.decode(emitted[:-1])

@@ -28,9 +28,9 @@ from engine.models.loaded import LoadedModel
 from engine.types import Round
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
-from tests.engine.small_models import PROMPT, tiny_llama
+from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 from tests.engine.tabular import TabularModel
-from tests.engine.test_distribution_of_text import independent, tokens_of
+from tests.engine.test_distribution_of_text import independent
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
 
 FIRST, LATER = 2, 8
@@ -198,5 +198,5 @@ def test_no_answer_of_the_built_in_model_does_either(builtin: LoadedModel, name:
         with closing(decode(builtin, prompt_tokens(builtin, prompt), make_drafter(name, builtin), options)) as answer:
             rounds = list(islice(answer, ROUNDS))
         check(rounds)
-        texts.append(tuple(tokens_of(rounds)))
+        texts.append(tuple(emitted_ids(rounds)))
     assert len(set(texts)) == len(texts) and np.mean([len(text) for text in texts]) > ROUNDS

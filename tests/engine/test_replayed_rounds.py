@@ -26,8 +26,10 @@ from engine.drafters.sampler import Sampler
 from engine.noise import reference as noise_reference
 from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
 from tests.engine.plants import PLANTS
+from tests.engine.small_models import emitted_ids
 from tests.engine.tabular import ORDER, Pair, TabularModel, distribution, pair
-from tests.engine.test_distribution_of_text import PROMPT, options, tokens_of
+from tests.engine.test_block_law import block_thresholds
+from tests.engine.test_distribution_of_text import PROMPT, options
 
 SEED = 21
 ROUNDS = 80
@@ -58,21 +60,13 @@ def judged(rule: Rule, p: np.ndarray, q: np.ndarray, drafted: Sequence[int], beg
         accepted = next((index for index in range(gamma) if draws[index] != drafted[index]), gamma)
         return accepted, draws[accepted]
     coins = [noise_reference.coin(SEED, began + index, began) for index in range(gamma)]
-    ratios = [p[index, token] / q[index, token] for index, token in enumerate(drafted)]
-    weights = [1.0]
     if rule == "rejection":
+        ratios = [p[index, token] / q[index, token] for index, token in enumerate(drafted)]
         accepted = next((index for index in range(gamma) if coins[index] >= ratios[index]), gamma)
         scale = 1.0
     else:
-        for ratio in ratios:
-            weights.append(min(1.0, weights[-1] * ratio))
-        chances = []
-        for kept in range(1, gamma):
-            mass = np.maximum(weights[kept] * p[kept] - q[kept], 0).sum()
-            whole = mass + 1 - weights[kept]
-            chances.append(mass / whole if whole > 0 else 1.0)
-        chances.append(weights[gamma])
-        accepted = max((kept for kept in range(1, gamma + 1) if coins[kept - 1] < chances[kept - 1]), default=0)
+        weights, thresholds = block_thresholds(p, q, drafted)
+        accepted = max((kept for kept in range(1, gamma + 1) if coins[kept - 1] < thresholds[kept - 1]), default=0)
         scale = weights[accepted]
     if accepted == gamma:
         return accepted, draw(p[gamma], began + gamma, "shared")
@@ -107,9 +101,9 @@ def odd_round(rule: Rule, gamma: Any, drafter: Any, tables: Pair = TABLES) -> tu
             accepted, token = judged(rule, rows_of(p_table, text, drafted, len(drafted) + 1), q, drafted, began)
             if finished.accepted != accepted:
                 return f"round {finished.index}: {finished.accepted} accepted, not {accepted}", kinds
-            if tokens_of([finished]) != [*drafted[:accepted], token]:
-                return f"round {finished.index}: {tokens_of([finished])}", kinds
-            text += tokens_of([finished])
+            if emitted_ids([finished]) != [*drafted[:accepted], token]:
+                return f"round {finished.index}: {emitted_ids([finished])}", kinds
+            text += emitted_ids([finished])
             length = len(drafted)
             kinds[
                 "plain" if not length else "bonus" if accepted == length else "middle" if accepted < length - 1 else "last"

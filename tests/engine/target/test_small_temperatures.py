@@ -23,9 +23,10 @@ from engine.target import distribution as shaping
 from engine.target.distribution import Shaper
 from engine.types import RULES, DecodingOptions, Round
 from tests.crossings import crossed
+from tests.engine.small_models import emitted_ids
 from tests.engine.statistics import CERTAIN, FALSE_ALARM
 from tests.engine.tabular import ORDER, Pair, TabularModel, distribution
-from tests.engine.test_distribution_of_text import PROMPT, check_acceptance, options, p_value_of_answer, tokens_of
+from tests.engine.test_distribution_of_text import PROMPT, check_acceptance, options, p_value_of_answer
 
 TEMPERATURES = [1e-6, 1e-8, 1e-30]
 VOCAB = 3
@@ -59,7 +60,7 @@ def rounds_of(rule: str, temperature: float, **changes: Any) -> list[Round]:
 
 
 def p_value(rounds: list[Round], temperature: float) -> float:
-    return p_value_of_answer(tokens_of(rounds)[:TOKENS], distribution(tied().target, temperature))
+    return p_value_of_answer(emitted_ids(rounds)[:TOKENS], distribution(tied().target, temperature))
 
 
 @pytest.mark.parametrize(("temperature", "rule"), crossed(TEMPERATURES, RULES, together=1))

@@ -153,8 +153,9 @@ def test_costs_that_were_thought_too_low_are_found_out(monkeypatch: pytest.Monke
 
 def with_plain_rounds_thought_too_dear() -> float:
     """Returns the share of plain rounds where drafting is a loss, though a plain round was measured at twice its time."""
-    chooser = AdaptivePolicy({"d": SAMPLER}, "auto", Known(lambda many, passes=None: 0.1 * many, 0.2))
-    chooser._plain_time *= 2
+    costs = Known(lambda many, passes=None: 0.1 * many, 0.2)
+    costs.rows[1] *= 2
+    chooser = AdaptivePolicy({"d": SAMPLER}, "auto", costs)
     return float(np.mean([not length for length in Machine(lambda index: 0.2, dear, noise=0.02).run(chooser, 120)[1]]))
 
 

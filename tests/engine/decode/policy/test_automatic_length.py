@@ -5,8 +5,7 @@ every token of one long answer has the same known law, whatever stood before. Tw
 with probability FALSE_ALARM: the tokens given the one before (chi-square), and how often a token is the one that followed the
 latest tokens where they stood before (a head's copies are that token, so a fault that favours what it is sure of shows there).
 With 99 % probability a law that is off by a total variation of 0.18 would be noticed, and a rate of copies that is off by 0.15;
-in every run, with half the tokens, 0.25 and 0.21. A drafter that drops what it drew has a test of its own, with a power that is
-worked out.
+in every run, with half the tokens, 0.25 and 0.21. Whether a drafter drops what it drew is counted.
 
 The clock stands still but for one step a reading: an automatic gamma looks at it, and the text under rejection and block follows.
 """
@@ -23,15 +22,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decode import loop
 from engine.decode.decoding import decode
-from engine.decode.policy import adaptive, estimates
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead
-from engine.drafters.draft import Draft, DraftPlan, DraftTree, Estimate
+from engine.drafters.draft import Draft, DraftPlan, Estimate
 from engine.drafters.lookup import Lookup
 from engine.drafters.sampler import Sampler
 from engine.models.head_model import HeadModel
@@ -40,15 +37,13 @@ from engine.types import INVARIANT_RULES, RULES, Round
 from tests.crossings import crossed
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG
-from tests.engine.small_models import tiny_llama
-from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate
+from tests.engine.small_models import emitted_ids, tiny_llama
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, rate
 from tests.engine.tabular import TabularModel
-from tests.engine.test_distribution_of_text import PROMPT, independent, options, p_value_of_answer, tokens_of
+from tests.engine.test_distribution_of_text import PROMPT, independent, options, p_value_of_answer
 
 TOKENS = 600
 HALF = 300
-TWICE = 1200
-"""For twins whose fault shows more seldom."""
 SURE = 0.4
 UNSURE = 0.3
 
@@ -74,7 +69,7 @@ class Case:
             with closing(decode(target, PROMPT, None if plain else drafter, wanted)) as rounds:
                 while len(tokens) < answer * length // 2:
                     finished = next(rounds)
-                    tokens += tokens_of([finished])
+                    tokens += emitted_ids([finished])
                     proposed += len(finished.proposals)
             del tokens[answer * length // 2 :]
         assert plain or proposed > length * least
@@ -146,7 +141,7 @@ TOO_SURE = {
 """The drafter overrates what it is sure of; a head does so with what it copies, here also a token that it has no column for."""
 
 
-ALWAYS = [("match", "draft model"), ("rejection", "draft model"), ("gumbel", "head"), ("block", "head"), ("rejection", "block")]
+ALWAYS = [("match", "draft model"), ("gumbel", "head"), ("block", "head"), ("rejection", "block")]
 """Each rule and each drafter. The others, and longer texts, are left to full runs."""
 
 
@@ -193,83 +188,37 @@ def dropping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sampler, "should_continue", should_continue)
 
 
-ALIKE = (0.25, 0.25, 0.5)
-"""p and q alike: what is judged is accepted. A dropping drafter takes two of three tokens back, and p says another one."""
 ALONE = {"draft model": draft_model, "head": partial(head, copies=False), "block": partial(block, copies=False)}
-BEGUN = 350
-"""Rounds in which the drafter drew: with them `test_a_dropped_draw_would_be_noticed_almost_surely` holds."""
-ANSWER = 100
-"""Tokens of an answer: beyond 512 the head is silent."""
 
 
-def p_value_of_first_tokens(rule: str, drafter: str, begun: int = BEGUN) -> float:
-    """Of the first token of each round that the drafter has drawn for: its law is p whatever the length of drafts, so that length
-    does not change how many of them tell."""
-    target, drawing = ALONE[drafter](ALIKE, ALIKE)
-    counts, drawn = np.zeros(len(ALIKE)), [False]
-    sound = Sampler.sample
+def drawn_and_proposed(drafter: str) -> list[tuple[int, int]]:
+    """For each round of an answer how many tokens the drafter drew, and how many it proposed."""
+    target, drawing = ALONE[drafter]((0.25, 0.25, 0.5), (0.25, 0.25, 0.5))
+    found, drawn, sound = list[tuple[int, int]](), [0], Sampler.sample
 
     def sample(self: Sampler, *arguments: Any) -> mx.array:
-        drawn[0] = True
+        drawn[0] += 1
         return sound(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sampler, "sample", sample)
-        for seed in range(begun):
-            wanted = options(rule, seed=seed, gamma="auto", budget=None, analyse=False, max_tokens=ANSWER)
-            for finished in decode(target, PROMPT, drawing, wanted):
-                counts[finished.emitted[0].id] += drawn[0]
-                drawn[0] = False
-            if counts.sum() >= begun:
-                break
-    return chi_square(counts, np.array(ALIKE))
+        wanted = options("block", seed=1, gamma="auto", budget=None, analyse=False, max_tokens=100)
+        for finished in decode(target, PROMPT, drawing, wanted):
+            found.append((drawn[0], len(finished.proposals)))
+            drawn[0] = 0
+    return found
 
 
 @pytest.mark.parametrize("drafter", ALONE)
-def test_the_first_token_of_a_round_follows_the_target(drafter: str) -> None:
-    assert p_value_of_first_tokens("block", drafter, 150) > FALSE_ALARM
-
-
-def test_a_dropped_draw_would_be_noticed_almost_surely() -> None:
-    """By the law that a dropping drafter gives the first token: what it is sure of, and p for all else."""
-    p = np.array(ALIKE)
-    kept = np.where(p < UNSURE, 0, p)
-    moved = BEGUN * ((kept + (1 - kept.sum()) * p - p) ** 2 / p).sum()
-    freedom = len(p) - 1
-    assert stats.ncx2.sf(stats.chi2.isf(CERTAIN, freedom), freedom, moved) > 0.99
+def test_all_that_was_drawn_is_proposed(drafter: str) -> None:
+    found = drawn_and_proposed(drafter)
+    assert all(drawn == proposed for drawn, proposed in found) and sum(drawn for drawn, _ in found) > 20
 
 
 @pytest.mark.usefixtures("dropping")
-@pytest.mark.parametrize(("drafter", "rule"), crossed(ALONE, ["rejection", "block"], together=1))
-def test_a_dropped_draw_is_noticed(rule: str, drafter: str) -> None:
-    assert p_value_of_first_tokens(rule, drafter) < CERTAIN
-
-
-OTHER_LENGTHS = [
-    {"MOST_SAMPLED": 3},
-    {"FIRST_SAMPLED": 1},
-    {"FIRST_SAMPLED": 8},
-    {"PRIOR_COST": 0.05},
-    {"PRIOR_ALPHA": 0.8},
-]
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("dropping")
-@pytest.mark.parametrize("changed", OTHER_LENGTHS, ids=str)
 @pytest.mark.parametrize("drafter", ALONE)
-def test_a_dropped_draw_is_noticed_whatever_the_length(
-    drafter: str, changed: dict[str, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in changed.items():
-        monkeypatch.setattr(adaptive if hasattr(adaptive, name) else estimates, name, value)
-    assert p_value_of_first_tokens("block", drafter) < CERTAIN
-
-
-@pytest.mark.usefixtures("dropping")
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-def test_a_dropped_draw_does_no_harm_where_every_token_is_the_targets_own_draw(rule: str) -> None:
-    assert SIMILAR["draft model"].text(rule) == plain_text()
+def test_a_dropped_draw_is_noticed(drafter: str) -> None:
+    assert any(drawn > proposed for drawn, proposed in drawn_and_proposed(drafter))
 
 
 @pytest.mark.parametrize(("drafter", "rule"), crossed(TOO_SURE, ["match", "gumbel"], together=1))
@@ -330,27 +279,3 @@ def test_the_text_follows_the_target_where_drafting_is_parked(rule: str, parking
     assert case.p_value(case.text(rule, least=0.05)) > FALSE_ALARM
     changes = sum(before != after for before, after in pairwise(parking))
     assert changes > 100 and 0.1 < sum(parking) / len(parking) < 0.9
-
-
-def test_parking_by_what_was_drawn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round whose first token the drafter is not sure of goes without proposals, as if nothing had been drawn."""
-    asked, handed_in = Sampler.should_continue, Sampler.draft
-
-    def should_continue(self: Sampler) -> bool:
-        asked(self)
-        return False  # short drafts: there are more first tokens
-
-    def unsure(self: Sampler) -> Draft:
-        handed = handed_in(self)
-        if self.chances and self.chances[0] < UNSURE:
-            return replace(handed, tree=DraftTree.plain(handed.tree.root, self.vocab_size))
-        return handed
-
-    def always(self: AdaptivePolicy, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
-        return DraftPlan(next(iter(estimates)), min(room, 2), is_adaptive=True)
-
-    monkeypatch.setattr(AdaptivePolicy, "plan", always)
-    monkeypatch.setattr(Sampler, "should_continue", should_continue)
-    monkeypatch.setattr(Sampler, "draft", unsure)
-    case = SIMILAR["draft model"]
-    assert case.p_value(case.text("rejection", least=0.05, length=TWICE)) < CERTAIN
