@@ -303,10 +303,7 @@ def test_kept_marks_are_shown_over_the_rounds_too(open_window: Open) -> None:
     window.panel.rules.keep_marks.setChecked(True)
     window.panel.show_page("rounds")
     lanes = window.panel.rounds.lanes
-    slots = {index: lanes.marked_slot(index) for index in range(len(TRACE.rounds))}
-    assert {index: slot for index, slot in slots.items() if slot is not None} == {
-        place.round: place.proposal for place in wanted("rejection")
-    }
+    assert dict(window.cursor_place.marks) == {place.round: place for place in wanted("rejection")}
     marked = picture(lanes.viewport())
     window.panel.rules.keep_marks.setChecked(False)
     assert differing(picture(lanes.viewport()), marked)

@@ -421,7 +421,7 @@ def test_the_engine_thread_reports_plain_values(
 
 
 def test_an_unusable_requested_drafter_fails(engine: Engine, tiny_pair: tuple[str, str]) -> None:
-    end = end_of(engine, engine.prove(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
+    end = end_of(engine, engine.perform(ProveRequest(tiny_pair[0], "nowhere", effort="quick")))
     assert isinstance(end, TaskFailed)
 
 
