@@ -187,8 +187,8 @@ class SidePanel(QWidget):
 
     @Slot(int)
     def _switch_page(self, index: int) -> None:
-        self.stack.setCurrentIndex(index)
-        self._refresh_page()
+        self.refresh() if self._is_stale else self._refresh_page()
+        self.stack.setCurrentIndex(index)  # after the refresh: a page that appears paints what it was given
         if self.page != self._chat.settings.panel_page:
             self._chat.preferences.set(panel_page=self.page)
 
