@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cli.output import align
-from engine.lens.pieces import visible
+from engine.lens.pieces import quoted
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.rejudge_words import change_words, limits, summary, token_name
 from engine.rounds.codec import plain

@@ -25,7 +25,7 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import spot_of
+from app.session.token_navigation import place_of, spot_of
 from engine.lens.pieces import visible
 from engine.lens.rule_comparison import PairedAcceptance, share
 from engine.lens.shared_wording import FINISH_WORDS

@@ -162,10 +162,9 @@ class ChatsController(QObject):
         self._banner.show_action("Undo", partial(self._undo, number, shown))
 
     def _undo(self, number: int, shown: bool) -> None:
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
-            if shown and not self._chat.session.turns:
-                self.open(number)
+        self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
+        if shown and not self._chat.session.turns:
+            self.open(number)
 
     def show_deleted(self) -> None:
         """Shows the deleted chats that can still be restored."""
@@ -181,13 +180,10 @@ class ChatsController(QObject):
 
     @Slot(list)
     def _restore_deleted(self, numbers: list[int]) -> None:
-        def restore(store: ChatStore) -> None:
-            """Restores the chats."""
-            for number in numbers:
-                store.restore(number)
-
-        if self._chat.keeper is not None:
-            self._chat.keeper.write(restore, partial(self._report_restored, numbers), self._report)
+        *others, last = numbers
+        for number in others:
+            self._chat.keeper.write(partial(_restore, number), self._chat.recorder.notify, self._report)
+        self._chat.keeper.write(partial(_restore, last), partial(self._report_restored, numbers), self._report)
 
     def _report_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
@@ -267,6 +263,10 @@ class ChatsController(QObject):
             )
             self._banner.show_message(f"{answers} in the list of chats now.", "note")
             self._chat.recorder.written.emit()
+
+
+def _restore(number: int, store: ChatStore) -> None:
+    store.restore(number)
 
 
 def _read_unless_comparison(number: int, message: int | None, store: ChatStore) -> OpenedChat | None:

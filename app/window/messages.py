@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QWidget
 from app.conversation.answer_editor import AnswerEditor
 from app.conversation.message_tools import MessageAction
 from app.look import theme as themes
-from app.look.banner_action import BannerAction
+from app.look.banner import BannerAction
 from app.look.widgets import announce
 from app.panel.panel import SidePanel
 from app.session.chat import Chat

@@ -53,7 +53,7 @@ def answered(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> No
     """Asks, and waits until the answer has ended and is stored, if anything is."""
     ask(qtbot, window, text)
     wait_for_answer(qtbot, window)
-    if window.chat.keeper is not None:
+    if window.chat.keeper.stores:
         settled(qtbot, window)
 
 

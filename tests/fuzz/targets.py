@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import gzip
 import io
 import json
@@ -632,19 +631,11 @@ def chat_template(data: bytes) -> None:
     from engine.models.gguf_tokenizer import from_gguf
     from engine.types import Message
 
-    tokenizer = copy.copy(_tiny_tokenizer())
-    tokenizer.chat_template = data.decode("utf-8", "replace")
+    tokenizer = from_gguf(_gguf_metadata() | {"tokenizer.chat_template": data.decode("utf-8", "replace")}, 300)
     assert tokenizer.switches_thinking in (True, False)
     tokenizer.apply_chat_template(
         [Message("system", "Be brief."), Message("user", "Why? <|im_end|>"), Message("assistant", "So.")]
     )
-
-
-@cache
-def _tiny_tokenizer() -> Any:
-    from engine.models.gguf_tokenizer import from_gguf
-
-    return from_gguf(_gguf_metadata(), 300)
 
 
 def _templates() -> list[bytes]:

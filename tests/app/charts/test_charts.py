@@ -21,7 +21,7 @@ from app.look import theme as themes
 from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import Session
-from engine.lens.bins import bin_quantiles, columns
+from engine.lens.bins import RoundSpan, column_quantiles, columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, axis_with_halves, integer_axis
 from engine.lens.tally import Tally

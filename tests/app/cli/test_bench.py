@@ -15,7 +15,7 @@ import pytest
 
 from app.cli import bench as cli_bench
 from app.cli.entry import main
-from app.cli.progress import ProgressBar
+from app.cli.output import ProgressBar
 from engine.decode.context import DecodeContext, RoundOutcome
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P

@@ -19,9 +19,8 @@ from app.lanes.lanes import STEPS_NOTE, Lanes
 from app.lanes.page import LanesPage
 from app.lanes.painter import Lane, LanePainter
 from app.look import theme as themes
-from app.session.cursor import Cursor, Place
+from app.session.cursor import Cursor, Place, ShownAnswer
 from app.session.session import NO_ROUNDS_YET, Answer, Session
-from app.session.shown_answer import ShownAnswer
 from engine.lens.lane_chips import Chip, size_of
 from engine.rounds.trace import read
 from engine.types import RULES, DecodingOptions, Round

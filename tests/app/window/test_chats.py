@@ -530,7 +530,7 @@ def test_a_store_damaged_meanwhile_is_repaired_without_losing_shown_messages(
     whole[4096:] = b"\x55" * (len(whole) - 4096)
     path.write_bytes(whole)
     answered(qtbot, window, "Two")
-    qtbot.waitUntil(lambda: window.chat.keeper is not None and not window.chat.keeper.in_trouble)
+    qtbot.waitUntil(lambda: not window.chat.keeper.trouble)
     settled(qtbot, window)
     settled(qtbot, window)
     texts = [[message.text for message in chat.messages] for chat in stored(home)]

@@ -15,10 +15,11 @@ from engine.decode.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.automatic import Automatic
 from engine.drafters.lookup import PRIOR_ODDS
-from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
+from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
+from engine.values.drafter_kinds import HEAD_FOLDER
 from engine.values.errors import DraftlightError
 from tests.crossings import crossed
 from tests.engine.drafting import drafted_after, sampler_of, start

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.decode.context import DecodeContext, RoundOutcome
-from engine.rounds.trace import read
+from engine.rounds.trace import Trace, read
 from engine.runtime.worker import Engine
 from engine.serving import overlap
 from engine.serving.overlap import OverlapExecutor
