@@ -17,7 +17,7 @@ from app.conversation.message_tools import SiblingSwitch
 from app.conversation.screen_reader import plain_text
 from app.conversation.verdict_card import AlternativeButton, VerdictCard
 from app.conversation.verdict_charts import CardLook, ScoreChart
-from app.conversation.verdict_host import corner
+from app.conversation.verdict_host import EDGE, GAP, corner
 from app.look.placing import visible_part
 from app.look.theme import DARK, LIGHT, Theme
 from app.session.cursor import Place
@@ -133,9 +133,10 @@ def test_a_card_that_is_not_pinned_is_whole_and_on_the_screen_and_off_its_token(
             body, layout = area.widget(), area.widget().layout()
             assert area.verticalScrollBar().maximum() == 0, "no line is below its end"
             assert layout is not None and area.viewport().height() >= layout.totalHeightForWidth(body.width())
-            letters = shown.transcript.pointing.area(place)
-            if card.height() < shown.host.height() / 2:
-                assert not card.geometry().intersects(QRect(viewport.mapTo(shown.host, letters.topLeft()), letters.size()))
+            area_of_letters = shown.transcript.pointing.area(place)
+            letters = QRect(viewport.mapTo(shown.host, area_of_letters.topLeft()), area_of_letters.size())
+            room = max(letters.top(), shown.host.height() - letters.bottom()) - GAP - EDGE
+            assert card.height() >= room or not card.geometry().intersects(letters)
             seen += 1
     assert seen > 10
 

@@ -111,9 +111,14 @@ def test_the_chosen_page_is_saved(show_window: Open, tmp_path: Path) -> None:
     assert "panel_page" in note
 
 
-def test_only_the_shown_page_is_updated(open_window: Open) -> None:
-    window = open_window()
+def test_only_the_shown_page_is_updated(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=0)
     panel = window.panel
+    panel.show_page("table")
+    panel.show_page("rounds")
+    window.send("Tell me a story.")
+    wait_for_answer(qtbot, window)
+    panel.refresh()
     count = len(window.session.turns[0].answer.rounds)
     assert panel.rounds.lanes.field.count == count
     assert panel.table.table.rounds.rowCount() == 0
