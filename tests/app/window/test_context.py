@@ -63,9 +63,9 @@ def shown(window: Window) -> tuple[str, str]:
     return context.text(), context.accessibleDescription()
 
 
-def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBot, share_window: Open) -> None:
-    window, engine = share_window(story_rounds("one two three"), system_prompt="Be brief.")
-    assert not window.composer.context.isVisible()
+def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(story_rounds("one two three"), system_prompt="Be brief.")
+    assert shown(window)[0] == ""
     qtbot.keyClicks(window.composer.edit, "four words of text")
     qtbot.waitUntil(lambda: shown(window)[0] == "6 of 8,192 tokens")
     assert len(engine.counts) < len("four words of text"), "not for every letter"

@@ -175,6 +175,6 @@ def test_another_target_leaves_no_memory_to_the_one_before(compared: bool, tmp_p
                     desk.ends(desk.engine.compare(CompareRequest(requests)))
                 else:
                     desk.ends([desk.engine.submit(each) for each in requests])
-                assert weights <= mx.get_active_memory() + mx.get_cache_memory() - before < 1.5 * weights
+                assert 0.5 * weights < mx.get_active_memory() + mx.get_cache_memory() - before < 1.5 * weights
     finally:
         gc.enable()
