@@ -313,13 +313,13 @@ def _best(logits: Floats, inverse_temperature: float, drawn: Words, count: int) 
     tokens = rare[scores[rare] > -np.inf]
     sums = scores[tokens] + _in_float32(gumbel_units(drawn[tokens]))
     reached = float(np.partition(sums, -count)[-count]) if len(sums) >= count else -np.inf
-    near = np.flatnonzero(scores > _score_limit(reached))
+    near = np.flatnonzero(scores > score_limit(reached))
     near = near[drawn[near] > RARE_WORD]
     tokens = np.concatenate([tokens, near])
     return tokens, np.concatenate([sums, scores[near] + _in_float32(gumbel_units(drawn[near]))])
 
 
-def _score_limit(reached: float) -> float:
+def score_limit(reached: float) -> float:
     """Returns the score above which a token without a rare word may exceed `reached`; slightly lower, to allow for rounding."""
     return reached - RARE_NOISE - 1e-3 - 1e-5 * abs(reached)
 

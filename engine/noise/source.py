@@ -152,7 +152,7 @@ class NoiseSource:
         if self._in_kernel:
             stream = _stream(self.seed, domain, round_position)
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
-        return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
+        return draw_rows(logits, inverse_temperature, self.rows(positions, domain, round_position))
 
     def first_draws(
         self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int, count: int
@@ -168,12 +168,12 @@ class NoiseSource:
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Returns uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
         if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > ROWS_BY_NUMPY:
-            keys = _stream_keys(self.seed, positions, "coin", round_position)
-            return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
+            keys = stream_keys(self.seed, positions, "coin", round_position)
+            return (random_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
         return mx.array([coin(self.seed, each, round_position) for each in positions], mx.float32)
 
 
-def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
+def draw_rows(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
     """Returns ids and margins of (rows, vocab) logits under (rows, vocab) noise.
 
     Product and sum are two operations and never compiled into one, so that both are rounded.
@@ -196,8 +196,8 @@ def _made_by_numpy(count: int) -> bool:
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:
     reference.check_stream(seed, domain)
     if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or not _made_by_numpy(len(positions)):
-        keys = _stream_keys(seed, positions, domain, round_position)
-        return _gumbel_units(_words(keys, vocab_size)).astype(mx.float32) * reference.UNIT
+        keys = stream_keys(seed, positions, domain, round_position)
+        return gumbel_units(random_words(keys, vocab_size)).astype(mx.float32) * reference.UNIT
     rows = [reference.gumbel(seed, position, vocab_size, domain, round_position) for position in positions]
     return mx.array(np.stack(rows))
 
@@ -221,7 +221,8 @@ def _stream(seed: int, domain: str, round_position: Position | None) -> mx.array
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
-def _threefry(key: tuple[mx.array, mx.array], first: mx.array, second: mx.array) -> tuple[mx.array, mx.array]:
+def threefry(key: tuple[mx.array, mx.array], first: mx.array, second: mx.array) -> tuple[mx.array, mx.array]:
+    """Returns both words of Threefry-2x32 with 20 rounds, for keys and counters that broadcast against each other."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ mx.array(0x1BD11BDA, mx.uint32))
     first, second = first + schedule[0], second + schedule[1]
     for group in range(5):
@@ -233,23 +234,24 @@ def _threefry(key: tuple[mx.array, mx.array], first: mx.array, second: mx.array)
     return first, second
 
 
-def _stream_keys(seed: int, positions: Positions, domain: str, round_position: Position | None) -> mx.array:
+def stream_keys(seed: int, positions: Positions, domain: str, round_position: Position | None) -> mx.array:
     """Returns the keys of positions that may be known only when the graph runs: (rows, 2) uint32."""
     where = _position_array(positions)
     seed_key = (mx.array(seed >> 32, mx.uint32), mx.array(seed & 0xFFFFFFFF, mx.uint32))
-    key = _threefry(seed_key, where, mx.full(where.shape, DOMAINS[domain], mx.uint32))
+    key = threefry(seed_key, where, mx.full(where.shape, DOMAINS[domain], mx.uint32))
     if domain != "shared":
         if round_position is None:
             the_round = where
         else:
             the_round = mx.broadcast_to(mx.array(round_position, mx.uint32), where.shape)
-        key = _threefry(key, the_round, mx.zeros(where.shape, mx.uint32))
+        key = threefry(key, the_round, mx.zeros(where.shape, mx.uint32))
     return mx.stack(list(key), axis=-1)
 
 
-def _words(keys: mx.array, vocab_size: int) -> mx.array:
+def random_words(keys: mx.array, vocab_size: int) -> mx.array:
+    """Returns the random words of (rows, 2) keys, one for each token: (rows, vocab_size) uint32."""
     pairs = mx.arange((vocab_size + 1) // 2, dtype=mx.uint32)[None]
-    drawn = _threefry((keys[:, :1], keys[:, 1:]), pairs, pairs + mx.array(reference.PAIR_OFFSET, mx.uint32))
+    drawn = threefry((keys[:, :1], keys[:, 1:]), pairs, pairs + mx.array(reference.PAIR_OFFSET, mx.uint32))
     return mx.stack(list(drawn), axis=-1).reshape(keys.shape[0], -1)[:, :vocab_size]
 
 
@@ -259,7 +261,7 @@ def _half_tables() -> tuple[mx.array, mx.array]:
     return mx.array(values), mx.array(steps)
 
 
-def _gumbel_units(words: mx.array) -> mx.array:
+def gumbel_units(words: mx.array) -> mx.array:
     """Returns Gumbel values in units of 2^-19, int32, as `reference.gumbel_units`."""
     values, steps = _half_tables()
     upper = words >> 31

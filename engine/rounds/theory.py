@@ -64,7 +64,7 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
     p_row, q_row, p_total, q_total = checked_rows(p, q)
-    return _agreement((p_row.astype(np.float64) / p_total, q_row.astype(np.float64) / q_total))
+    return agreement((p_row.astype(np.float64) / p_total, q_row.astype(np.float64) / q_total))
 
 
 def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
@@ -95,12 +95,12 @@ def expected_of_weights(
     """Returns the probabilities of `expected` from non-negative (vocabulary,) weights, their totals and, if known, their
     `likely_ids`.
 
-    Likely tokens are sorted, or grouped if there are many (`_in_groups`); the others, the rest, count as one or two groups. If
+    Likely tokens are sorted, or grouped if there are many (`in_groups`); the others, the rest, count as one or two groups. If
     most tokens are likely, or two groups represent the rest too coarsely, all tokens are grouped.
     """
     if p.size <= _SHORT:
         p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
-        return _probability((p * q).sum()), _agreement((p, q)), _probability(np.minimum(p, q).sum())
+        return _probability((p * q).sum()), agreement((p, q)), _probability(np.minimum(p, q).sum())
     p_row, q_row = p.astype(np.float32, copy=False), np.multiply(q, np.float32(p_total / q_total), dtype=np.float32)
     both = np.minimum(p_row, q_row)  # both, p_row and q_row are multiplied by p's total
     rejection = _probability(both.sum() / p_total)
@@ -112,17 +112,17 @@ def expected_of_weights(
         known = p_known / np.float64(p_total), q_known / np.float64(q_total)
         rest, moved_rest, unknown = _rest(known, p_row, q_row, both, likely, p_total)
         match = _probability((known[0] * known[1]).sum())
-        gathered, moved = (known, known) if likely.size <= _FEW else _in_groups(p_known, q_known, p_total, q_total)
+        gathered, moved = (known, known) if likely.size <= _FEW else in_groups(p_known, q_known, p_total, q_total)
         whole = _joined(gathered, rest)
         apart = whole if moved is gathered and moved_rest is rest else _joined(moved, moved_rest)
         lower, upper = _between(whole, apart)
         if upper - lower + unknown <= EXPECTED_TOLERANCE:
             return match, upper, rejection
     match = _probability(_inner(p, q) / (p_total * q_total))
-    lower, upper = _between(*_in_groups(p, q, p_total, q_total))
+    lower, upper = _between(*in_groups(p, q, p_total, q_total))
     if upper - lower <= EXPECTED_TOLERANCE:
         return match, upper, rejection
-    return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
+    return match, agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
 
 
 def _joined(first: Sides, second: Sides) -> Sides:
@@ -144,15 +144,15 @@ def _in_either(first: NDArray[np.intp], second: NDArray[np.intp], size: int) -> 
 
 
 def _between(gathered: Sides, moved: Sides) -> tuple[float, float]:
-    """Returns lower and upper bound of `_agreement`, from tokens that were grouped, and from groups moved out to their borders.
+    """Returns lower and upper bound of `agreement`, from tokens that were grouped, and from groups moved out to their borders.
 
-    `_agreement` is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a
+    `agreement` is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a
     group at its mean can only lower D, and moving its mass out to the two borders of the group (means kept) can only raise it. f
     is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So grouping can only raise the result, and moving out can
     only lower it.
     """
-    upper = _agreement(gathered)
-    return (upper if moved is gathered else _agreement(moved)), upper
+    upper = agreement(gathered)
+    return (upper if moved is gathered else agreement(moved)), upper
 
 
 def _rest(
@@ -210,7 +210,7 @@ def checked_rows(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDAr
     return rows[0], rows[1], totals[0], totals[1]
 
 
-def _agreement(tokens: Sides) -> float:
+def agreement(tokens: Sides) -> float:
     """Returns the sum of 1 / (P(r >= r_i) / p_i + Q(r < r_i) / q_i) over tokens with both probabilities, with r = p / q.
 
     The other tokens only compete: those without q have an infinite r, those without p a zero one. Tokens with the same r may be
@@ -230,7 +230,7 @@ def _agreement(tokens: Sides) -> float:
         return _probability((p * q / (at_least * q + below * p)).sum())
 
 
-def _in_groups(p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float) -> tuple[Sides, Sides]:
+def in_groups(p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float) -> tuple[Sides, Sides]:
     """Groups tokens of (tokens,) weights by r = p / q, and moves the groups out (`_between`). Tokens above `_ALONE` on a side are
     not grouped. Of tokens with no mass on one side, only the sums matter."""
     p_row, q_row = (np.multiply(side, np.float32(1 / total), dtype=np.float32) for side, total in ((p, p_total), (q, q_total)))

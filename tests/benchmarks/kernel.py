@@ -54,7 +54,7 @@ def works(logits: mx.array, calls: int) -> dict[str, Work]:
         return noise_kernel.gumbel_argmax(logits, 1 / TEMPERATURE, positions(index), noise._stream(SEED, "shared", None))[0]
 
     def in_operations(index: int) -> mx.array:
-        return noise._draw(logits, 1 / TEMPERATURE, source.rows(positions(index)))[0]
+        return noise.draw_rows(logits, 1 / TEMPERATURE, source.rows(positions(index)))[0]
 
     def in_mlx_lm(index: int) -> mx.array:
         scores = logits.astype(mx.float32)

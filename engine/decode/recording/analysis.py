@@ -149,14 +149,14 @@ def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int])
         if index + 1 == len(drafted):
             passing.append(weight)
             continue
-        mass = _residual_mass(p[index + 1], q[index + 1], weight)
+        mass = residual_mass(p[index + 1], q[index + 1], weight)
         rest = mass + 1.0 - weight
         passing.append(mass / rest if rest > 0 else 1.0)
     all_fail = np.cumprod([1.0 - chance for chance in reversed(passing)])
     return [1.0 - float(failing) for failing in reversed(all_fail)]
 
 
-def _residual_mass(p: Row, q: Row, weight: float) -> float:
+def residual_mass(p: Row, q: Row, weight: float) -> float:
     """Returns the sum over tokens of max(weight * p - q, 0), for a weight of at most 1."""
     if q.only is not None:
         return weight * (1.0 - p.of(q.only))

@@ -74,12 +74,12 @@ class Compiled:
 def _splits(inputs: Sequence[mx.array], shapes: Sequence[tuple[int, ...]]) -> list[mx.array]:
     logits, scale, positions, stream, _ = inputs
     seed, domain, follows, the_round = (stream[0], stream[1]), stream[2], stream[3], stream[4]
-    shared = noise._threefry(seed, positions, mx.broadcast_to(domain, positions.shape))
+    shared = noise.threefry(seed, positions, mx.broadcast_to(domain, positions.shape))
     counted = mx.where(follows != 0, the_round, positions)
-    others = noise._threefry(shared, counted, mx.zeros_like(counted))
+    others = noise.threefry(shared, counted, mx.zeros_like(counted))
     keys = mx.stack([mx.where(domain == 0, *pair) for pair in zip(shared, others, strict=True)], axis=-1)
-    units = noise._gumbel_units(noise._words(keys, logits.shape[1])).astype(mx.float32) * UNIT
-    ids, margins = noise._draw(logits, scale, units)
+    units = noise.gumbel_units(noise.random_words(keys, logits.shape[1])).astype(mx.float32) * UNIT
+    ids, margins = noise.draw_rows(logits, scale, units)
     return [mx.broadcast_to(each[:, None], shapes[0]) for each in (margins, margins, ids)]
 
 

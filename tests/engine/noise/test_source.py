@@ -40,7 +40,7 @@ FROZEN = {
 def test_threefry_gives_its_known_answers(key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int]) -> None:
     assert reference.threefry(key, *counter) == expected
     arrays = [mx.array([value], mx.uint32) for value in (*key, *counter)]
-    in_mlx = noise._threefry((arrays[0], arrays[1]), arrays[2], arrays[3])
+    in_mlx = noise.threefry((arrays[0], arrays[1]), arrays[2], arrays[3])
     assert tuple(int(word.item()) for word in in_mlx) == expected
 
 
@@ -98,7 +98,7 @@ def test_every_word_maps_alike_in_numpy_and_mlx() -> None:
     generator = np.random.default_rng(4)
     of_all_sizes = generator.integers(0, 2**32, 300_000, dtype=np.uint32) >> generator.integers(0, 32, 300_000, dtype=np.uint32)
     drawn = np.concatenate([np.arange(70_000, dtype=np.uint32), of_all_sizes, ~of_all_sizes])
-    units = np.array(noise._gumbel_units(mx.array(drawn)))
+    units = np.array(noise.gumbel_units(mx.array(drawn)))
     np.testing.assert_array_equal(units, reference.gumbel_units(drawn))
 
 
@@ -295,14 +295,14 @@ def test_pruned_draw_equals_the_full_draw(vocab_size: int) -> None:
 
 
 def test_too_low_a_noise_bound_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    least = reference._score_limit
-    monkeypatch.setattr(reference, "_score_limit", lambda reached: least(reached) + 3)
+    least = reference.score_limit
+    monkeypatch.setattr(reference, "score_limit", lambda reached: least(reached) + 3)
     assert {"peaked", "usual"} <= set(differing_draws(5_000, seeds=25))
 
 
 def test_omitted_rare_words_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "RARE_WORD", 0)
-    monkeypatch.setattr(reference, "_score_limit", lambda reached: 0.0)
+    monkeypatch.setattr(reference, "score_limit", lambda reached: 0.0)
     assert "flat" in differing_draws(5_000, seeds=25)
 
 

@@ -136,7 +136,7 @@ def test_dependent_tokens_are_noticed(mutant: Callable[[Words], Words]) -> None:
 
 def first_words(seed: int, domain: str, positions: int) -> Words:
     """Returns the word of token 0 at each of the first positions: coins are made of these."""
-    return np.array(noise._words(noise._stream_keys(seed, mx.arange(positions, dtype=mx.uint32), domain, None), 1))[:, 0]
+    return np.array(noise.random_words(noise.stream_keys(seed, mx.arange(positions, dtype=mx.uint32), domain, None), 1))[:, 0]
 
 
 @pytest.mark.parametrize("domain", noise.DOMAINS)

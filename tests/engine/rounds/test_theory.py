@@ -149,8 +149,8 @@ def test_no_flat_row_is_sorted_completely(spread: float, noise: float, monkeypat
     generator = np.random.default_rng(4)
     scores = generator.normal(0.0, spread, 50_000)
     p, q = (row / row.sum() for row in map(np.exp, (scores, scores + generator.normal(0.0, noise, scores.size))))
-    exact, sorted_, agreement = theory.gumbel_probability(p, q), [], theory._agreement
-    monkeypatch.setattr(theory, "_agreement", lambda tokens: sorted_.append(tokens[0].size) or agreement(tokens))
+    exact, sorted_, agreement = theory.gumbel_probability(p, q), [], theory.agreement
+    monkeypatch.setattr(theory, "agreement", lambda tokens: sorted_.append(tokens[0].size) or agreement(tokens))
     for row in (np.float32, np.float64):
         assert -1e-7 <= theory.expected(p.astype(row), q.astype(row))[1] - exact <= theory.EXPECTED_TOLERANCE
     assert max(sorted_) < 20_000
@@ -180,8 +180,8 @@ def test_a_rest_that_is_no_small_one_is_looked_at_token_by_token(monkeypatch: py
 def test_of_many_likely_tokens_those_alone_are_gathered(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
     p, q = language_model_pair(np.random.default_rng(7), 150_000, noise, temperature=0.7)
     exact, gathered = theory.gumbel_probability(p, q), []
-    in_groups = theory._in_groups
-    monkeypatch.setattr(theory, "_in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
+    in_groups = theory.in_groups
+    monkeypatch.setattr(theory, "in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
     assert -1e-9 <= theory.expected(p, q)[1] - exact <= theory.EXPECTED_TOLERANCE
     assert theory.expected(p, q)[0] == pytest.approx(theory.match_probability(p, q), abs=1e-9)
     assert 2_000 < gathered[0] < 10_000 and len(gathered) == 2
@@ -197,8 +197,8 @@ def test_all_are_gathered_where_two_groups_say_too_little_of_the_rest(monkeypatc
     scores[:3] = 21.0
     p, q = (row / row.sum() for row in map(np.exp, (scores, scores + generator.normal(0.0, 0.8, scores.size))))
     exact, gathered = theory.gumbel_probability(p, q), []
-    in_groups = theory._in_groups
-    monkeypatch.setattr(theory, "_in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
+    in_groups = theory.in_groups
+    monkeypatch.setattr(theory, "in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
     assert -1e-9 <= theory.expected(p, q)[1] - exact <= theory.EXPECTED_TOLERANCE
     assert len(gathered) == 2
     assert 10_000 < gathered[0] < scores.size / 4

@@ -103,8 +103,8 @@ def test_the_acceptance_of_a_block_is_that_of_the_closed_form() -> None:
 
 
 def test_an_acceptance_that_left_the_weight_of_the_block_out_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    mass = analysis._residual_mass
-    monkeypatch.setattr(analysis, "_residual_mass", lambda p, q, weight: mass(p, q, 1.0))
+    mass = analysis.residual_mass
+    monkeypatch.setattr(analysis, "residual_mass", lambda p, q, weight: mass(p, q, 1.0))
     with pytest.raises(AssertionError):
         test_the_acceptance_of_a_block_is_that_of_the_closed_form()
 
