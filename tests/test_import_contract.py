@@ -151,6 +151,6 @@ for module in pkgutil.walk_packages(package.__path__, root + "."):
     ("package", "hidden"), [("engine", ("app", "PySide6", "shiboken6", "pyqtgraph", "pytestqt")), ("app", ("mlx", "mlx_lm"))]
 )
 def test_every_module_imports_without_the_other_side(package: str, hidden: tuple[str, ...]) -> None:
-    """What the contracts say of the source also holds of a running interpreter, where imports can hide from them. The thread that
-    imports MLX first owns its streams, so the window does without it."""
+    """Checks the same at run time, because the contracts cannot see every import. MLX's streams belong to the thread that
+    imports it first, so the window must not import it."""
     subprocess.run([sys.executable, "-c", IMPORT_ALL, package, *hidden], cwd=REPOSITORY, check=True, timeout=300)

@@ -33,18 +33,9 @@ def newest_conversation(store: ChatStore) -> int:
 
 
 def request_with(settings: ChatSettings, messages: Sequence[Message], **others: Any) -> Request:
-    """Returns a request with the settings of a conversation, its messages and other fields."""
+    """Returns a request with the settings of a conversation, its system prompt, its messages and other fields."""
     system = (Message("system", settings.system),) if settings.system.strip() else ()
-    return Request(
-        messages=(*system, *messages),
-        options=settings.options,
-        target=settings.target,
-        drafter=settings.drafter,
-        template=settings.template,
-        thinking=settings.thinking,
-        overflow=settings.overflow,
-        **others,
-    )
+    return settings.request((*system, *messages), **others)
 
 
 class SavedAnswer:

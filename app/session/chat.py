@@ -228,7 +228,7 @@ class Chat(QObject):
 
     def _request(self, messages: tuple[Message, ...], dropped: int) -> Request:
         """Returns a request with the current settings. `dropped`: number of messages left out for the previous answer."""
-        return stored_chat.request_of(stored_chat.chat_settings(self.settings), messages, dropped)
+        return stored_chat.chat_settings(self.settings).request(messages, dropped=dropped)
 
     def draft_request(self, draft: str, instead_of: int | None = None) -> Request | None:
         """Returns the request that sending a draft would make; with an empty draft, the conversation as it is, or None if that is

@@ -15,7 +15,7 @@ from app.session.settings import Settings
 from engine.chats import STATE_OF_FINISH, STATE_WORDS, ChatSettings, ChatStore, Conversation, Figures, Making, StoredMessage
 from engine.chats import State as StoredState
 from engine.files.hub import is_here
-from engine.types import Finish, Message, Request
+from engine.types import Finish, Message
 from engine.values.drafter_kinds import NO_DRAFTER, may_fit
 
 ENDINGS: dict[StoredState, str] = {"running": STATE_WORDS["running"], "interrupted": "interrupted"}
@@ -63,20 +63,6 @@ def chat_settings(settings: Settings) -> ChatSettings:
         template=not settings.raw,
         thinking=settings.thinking,
         overflow=settings.overflow,
-    )
-
-
-def request_of(settings: ChatSettings, messages: tuple[Message, ...], dropped: int = 0) -> Request:
-    """Returns a request with the settings of a conversation. `dropped`: number of messages left out for the previous answer."""
-    return Request(
-        messages=messages,
-        options=settings.options,
-        target=settings.target,
-        drafter=settings.drafter,
-        template=settings.template,
-        thinking=settings.thinking,
-        overflow=settings.overflow,
-        dropped=dropped,
     )
 
 
@@ -327,6 +313,6 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
     if message.text:
         answer.text.begin(message.text)
     if message.trace is not None:
-        answer.request = request_of(made.settings, (Message("user", ""),))
+        answer.request = made.settings.request((Message("user", ""),))
     answers[message.id] = answer
     return answer

@@ -6,7 +6,7 @@ Times are seconds since 1970. Numbers of conversations and messages are never re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from engine.files.foreign import number, table, text
 from engine.rounds.codec import options_to_json, plain, sound_options
 from engine.rounds.metrics import Summary
-from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Overflow, Thinking
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Message, Overflow, Request, Thinking
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import Limits, require_fields
 from engine.values.wording import noun
@@ -63,6 +63,19 @@ class ChatSettings:
     thinking: Thinking = "auto"
     overflow: Overflow = "stop"
     comparison: Mapping[str, Any] | None = None
+
+    def request(self, messages: Sequence[Message], **others: Any) -> Request:
+        """Returns a request with these settings, the messages, and other fields of `Request`."""
+        return Request(
+            messages=tuple(messages),
+            options=self.options,
+            target=self.target,
+            drafter=self.drafter,
+            template=self.template,
+            thinking=self.thinking,
+            overflow=self.overflow,
+            **others,
+        )
 
 
 @dataclass(frozen=True, slots=True)

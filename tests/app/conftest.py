@@ -100,7 +100,7 @@ def window_of_module(qapp: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def share_window(qtbot: QtBot, window_of_module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """As `open_window`, on the window that the tests of a module share. A test opens it once."""
+    """Opens the window that all tests of a module share, otherwise as `open_window`. A test calls it once."""
     monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
     yield partial(window_of_module.open, qtbot)
     window_of_module.leave(qtbot)

@@ -132,7 +132,7 @@ def reset_options(window: Window) -> None:
 
 
 def dragged(*paths: Path | str) -> QMimeData:
-    """What is dragged of these files, or of addresses."""
+    """Returns the data of a drag: paths of files, or web addresses."""
     data = QMimeData()
     data.setUrls([QUrl(path) if "://" in str(path) else QUrl.fromLocalFile(str(path)) for path in paths])  # type: ignore[arg-type]
     return data

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engine.desk import Desk
-from tests.engine.fakes import FakeBackend
+from tests.engine.fakes import PATIENCE, FakeBackend
+
+if TYPE_CHECKING:
+    from engine.runtime.worker import Engine
 
 
 @pytest.fixture
@@ -25,6 +29,22 @@ def desk(home: Path, backend: FakeBackend) -> Iterator[Desk]:
     with Desk(Engine(lambda: backend)) as desk:
         yield desk
         backend.gate = None
+
+
+@pytest.fixture(scope="module")
+def real_engine() -> Iterator[Engine]:
+    """The real engine, which keeps its models from test to test of a module."""
+    from engine.runtime.worker import Engine
+
+    engine = Engine()
+    yield engine
+    assert engine.close(PATIENCE)
+
+
+@pytest.fixture
+def real_desk(real_engine: Engine, home: Path) -> Desk:
+    """The real engine; the traces of each test go to a folder of its own."""
+    return Desk(real_engine)
 
 
 @pytest.fixture

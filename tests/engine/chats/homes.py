@@ -10,7 +10,7 @@ DAY = 86_400.0
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that a test sets. Each reading advances it by a millisecond, so that no two times are equal."""
 
     def __init__(self) -> None:
         self.now = 1_795_000_000.0

@@ -239,7 +239,7 @@ def arrays_of(family: str) -> dict[str, np.ndarray]:
 
 
 def beside(folder: Path, family: str, arrays: Mapping[str, np.ndarray], name: str = "mtp.safetensors", **more: Any) -> Path:
-    """What a model's folder has of its head, in a file beside the weights."""
+    """Writes a model's configuration, and its head's tensors in a file beside the weights."""
     write_description(folder, {**FAMILIES[family].config, **more}, tokens=False)
     write_tensors(folder / name, arrays)
     return folder
@@ -289,7 +289,7 @@ def test_a_converted_model_may_have_a_published_or_a_converted_head(
 
 @pytest.mark.parametrize("family", ["qwen3_5_moe", "glm4_moe_lite"])
 def test_a_head_may_have_a_folder_of_its_own(family: str, targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
-    """As mlx-vlm writes it: no prefixes, norms converted, experts stacked; GLM's with copies of the target's rows."""
+    """The layout of mlx-vlm has no prefixes, converted norms and stacked experts; GLM's also copies the target's rows."""
     folder = write_drafter(tmp_path, family, tokens=False)
     assert is_like_reference(head_of(targets(family), folder), targets(family), family)
     with pytest.raises(DraftlightError, match="contains only a drafter"):
@@ -323,7 +323,7 @@ def test_speculators_folders_are_read(targets: Callable[[str], LoadedModel], tmp
 
 @pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
 def test_a_head_in_four_bits_is_read_by_its_shapes(family: str, targets: Callable[[str], LoadedModel], tmp_path: Path) -> None:
-    """As mlx-vlm quantises and computes it, whatever the target's weights are in."""
+    """The reference was quantised and computed by mlx-vlm. The head's own shapes decide, not the target's quantisation."""
     folder = write_drafter(tmp_path, family, tokens=False, bits=4)
     config = json.loads((folder / "config.json").read_text())
     for stated in ("quantization", "quantization_config"):

@@ -208,7 +208,7 @@ def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loa
     sliding = tiny_sliding_window(1)
     sliding.make_cache = lambda: [RotatingKVCache(max_size=16, keep=4)]
     target: Any = SimpleNamespace(model=sliding, name="sliding")
-    monkeypatch.setattr(loading, "load", lambda *_, **__: pytest.fail("loaded a drafter in vain"))
+    monkeypatch.setattr(loading, "load", lambda *_, **__: pytest.fail("a drafter was loaded"))
     backend = MlxBackend()
     with pytest.raises(DraftlightError, match="sliding window"):
         backend.drafter(name, target, quiet)

@@ -207,7 +207,7 @@ def test_changes_take_effect_in_the_middle_of_an_answer(desk: Desk, backend: Fak
     assert [round.rule for round in desk.rounds()] == ["gumbel"] * 3 + ["rejection"] * 3
     assert [round.drafter for round in desk.rounds()] == ["none"] * 3 + ["ngram"] * 3
     after = desk.seen[desk.seen.index(change) + 1]
-    assert isinstance(after, RoundFinished) and after.round.index == 3, "it is told before the first round under it"
+    assert isinstance(after, RoundFinished) and after.round.index == 3, "the change is reported before its first round"
     assert trace_of(finished).changes == ({"index": 3, "rule": "rejection", "gamma": 7, "drafter": "ngram"},)
 
 

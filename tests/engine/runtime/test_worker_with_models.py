@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,13 @@ from engine.runtime.worker import Engine
 from engine.serving.overlap import OverlapExecutor
 from engine.types import RULES, Event, Message, RoundFinished
 from tests.engine.desk import Desk, trace_of
-from tests.engine.fakes import PATIENCE
 from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm, same_up_to_near_ties
 from tests.engine.tiny_models import VOCABULARY, write_model, write_pair
 
 
-@pytest.fixture(scope="module")
-def shared_engine() -> Iterator[Engine]:
-    engine = Engine()
-    yield engine
-    assert engine.close(PATIENCE)
-
-
 @pytest.fixture
-def desk(shared_engine: Engine, home: Path) -> Desk:
-    """One engine for all tests here; each test's traces go to a folder of its own."""
-    return Desk(shared_engine)
+def desk(real_desk: Desk) -> Desk:
+    return real_desk
 
 
 def test_several_prompts_in_a_row_leave_whole_traces(desk: Desk, tiny_pair: tuple[str, str]) -> None:

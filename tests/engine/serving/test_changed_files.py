@@ -50,9 +50,9 @@ def test_loaded_model_does_not_depend_on_its_files(
         assert answer(target) == first
         shutil.copyfile(tmp_path / "other" / weights, file)
         assert answer(target) == first
-        assert digest(desk, target) == before, "what is told of it is what is loaded"
+        assert digest(desk, target) == before, "the reported digest is that of the loaded weights"
         theirs = answer(other)
-        assert digest(desk, target) != before, "chosen again after another it is the one that is there now"
+        assert digest(desk, target) != before, "after another target, the file is read again"
         assert answer(target) == theirs != first
         shutil.rmtree(tmp_path / "model")
         assert answer(other)

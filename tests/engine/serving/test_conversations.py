@@ -482,7 +482,7 @@ def caches_of_all_bits_are_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_note_keeps_the_old_text(patch: pytest.MonkeyPatch) -> None:
-    """As if a cache were noted with the text that it had before an edit."""
+    """Keeps a cache under the tokens from before an edit."""
     keep, noted = ConversationCaches.keep, dict[str, list[int]]()
 
     def keeping(kept: ConversationCaches, conversation: str, cache: Any, tokens: Sequence[int]) -> None:

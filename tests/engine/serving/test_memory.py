@@ -107,7 +107,7 @@ def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(machine: M
         return made
 
     def let_go() -> None:
-        """What nobody holds any longer is given back, as arrays are."""
+        """Frees what is no longer referenced, as MLX frees arrays."""
         backend.held = {name: size for name, size in backend.held.items() if name == "small" or name in loaded}
 
     monkeypatch.setattr(backend, "drafter", noted)

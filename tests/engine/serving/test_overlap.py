@@ -54,7 +54,7 @@ def answered(backend: Late, **changes: Any) -> tuple[Any, list[Round], Trace]:
 
 
 def chances(rounds: Sequence[Round]) -> list[float | None]:
-    """What the analysis adds: the p of each round's token."""
+    """Returns a figure that the analysis adds: p of the first token of each round."""
     return [round_.emitted[0].p for round_ in rounds]
 
 

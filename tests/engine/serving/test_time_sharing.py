@@ -402,20 +402,7 @@ def test_a_drafter_that_does_not_fit_ends_the_sampling_with_the_reason(desk: Des
 # With real models
 
 
-@pytest.fixture(scope="module")
-def real_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The real engine, which keeps its models from test to test."""
-    engine = Engine()
-    yield engine
-    assert engine.close(PATIENCE)
-
-
-@pytest.fixture
-def real(home: Path, real_engine: Engine) -> Desk:
-    return Desk(real_engine)
-
-
-def test_interleaved_answers_equal_those_decoded_alone(real: Desk, tiny_pair: tuple[str, str]) -> None:
+def test_interleaved_answers_equal_those_decoded_alone(real_desk: Desk, tiny_pair: tuple[str, str]) -> None:
     target, draft = tiny_pair
     wanted = (
         request("hello there", target=target, **TINY),
@@ -423,28 +410,28 @@ def test_interleaved_answers_equal_those_decoded_alone(real: Desk, tiny_pair: tu
         request("hello there", target=target, drafter=draft, **TINY, rule="rejection"),
         request("hello there", target=target, drafter="ngram", **TINY, rule="match"),
     )
-    runs = [end.run_id for end in compare(real, *wanted)]
-    alone = [end.run_id for end in real.ends([real.engine.submit(each) for each in wanted])]
+    runs = [end.run_id for end in compare(real_desk, *wanted)]
+    alone = [end.run_id for end in real_desk.ends([real_desk.engine.submit(each) for each in wanted])]
     for run, other in zip(runs, alone, strict=True):
-        rounds = real.rounds(run)
-        assert emitted_ids(rounds) == emitted_ids(real.rounds(other))
+        rounds = real_desk.rounds(run)
+        assert emitted_ids(rounds) == emitted_ids(real_desk.rounds(other))
         assert not violations(rounds)
         assert_apart(rounds)
         for spent in (round.milliseconds for round in rounds if round.milliseconds.measured):
             parts = (spent.draft, spent.verify, spent.judge, spent.other)
             assert math.fsum(part or 0.0 for part in parts) == pytest.approx(spent.total)
-    plain, gumbel, _, match = (emitted_ids(real.rounds(run)) for run in runs)
+    plain, gumbel, _, match = (emitted_ids(real_desk.rounds(run)) for run in runs)
     assert plain == gumbel == match, "the text does not depend on the drafter"
 
 
-def test_the_target_drafts_for_itself_without_being_loaded_again(real: Desk, tiny_pair: tuple[str, str]) -> None:
+def test_the_target_drafts_for_itself_without_being_loaded_again(real_desk: Desk, tiny_pair: tuple[str, str]) -> None:
     target, _ = tiny_pair
     options = TINY | {"max_tokens": 2, "seed": 0}
     rules = ("match", "gumbel", "rejection")
     requests = tuple(request("hello", target=target, drafter=target, **options, rule=rule) for rule in rules)
-    samples, end = samples_of(real, SampleRequest(requests, 60))
+    samples, end = samples_of(real_desk, SampleRequest(requests, 60))
     assert isinstance(end, SamplingFinished) and end.complete
-    loaded = [event.name for event in real.of(LoadProgress) if event.step == LOADING]
+    loaded = [event.name for event in real_desk.of(LoadProgress) if event.step == LOADING]
     assert loaded in ([], [target]), "[] if another test had it loaded"
     first = [[each.rounds[0] for each in samples if each.request == place] for place in range(3)]
     collision = {round.expected[0].match for rounds in first for round in rounds}
@@ -457,13 +444,13 @@ def test_the_target_drafts_for_itself_without_being_loaded_again(real: Desk, tin
     assert accepted[0] < 60
 
 
-def test_a_comparison_keeps_going_while_one_run_gets_another_drafter(real: Desk, tiny_pair: tuple[str, str]) -> None:
+def test_a_comparison_keeps_going_while_one_run_gets_another_drafter(real_desk: Desk, tiny_pair: tuple[str, str]) -> None:
     target, draft = tiny_pair
     wanted = request("hello there", target=target, drafter=draft, **TINY | {"max_tokens": 150})
-    runs = real.engine.compare(CompareRequest((wanted, wanted)))
-    real.until(RoundFinished, 2, runs[1])
-    real.engine.update(runs[0], drafter="ngram")
-    assert all(isinstance(end, RunFinished) for end in real.ends(runs))
-    assert {round.drafter for round in real.rounds(runs[1])} == {draft}
-    assert emitted_ids(real.rounds(runs[0])) == emitted_ids(real.rounds(runs[1]))
-    assert [event.drafter for event in real.of(RunStarted)] == [draft, draft]
+    runs = real_desk.engine.compare(CompareRequest((wanted, wanted)))
+    real_desk.until(RoundFinished, 2, runs[1])
+    real_desk.engine.update(runs[0], drafter="ngram")
+    assert all(isinstance(end, RunFinished) for end in real_desk.ends(runs))
+    assert {round.drafter for round in real_desk.rounds(runs[1])} == {draft}
+    assert emitted_ids(real_desk.rounds(runs[0])) == emitted_ids(real_desk.rounds(runs[1]))
+    assert [event.drafter for event in real_desk.of(RunStarted)] == [draft, draft]

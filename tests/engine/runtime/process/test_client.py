@@ -397,7 +397,7 @@ def test_companions_that_fail_or_do_not_start_end_the_process(with_ranks: Desk, 
 
 
 def test_a_failed_answer_is_explained_by_a_companions_failure(with_ranks: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever hears of the failure asks a new process."""
+    """After the failure is reported, the next request starts a new process."""
     assert with_ranks.failure("abc fail").message == "A connection was lost."
     Ranks.made[0].said, Ranks.made[0].asked_by = "Rank 2 has ended.", "draftlight-process"
     failed = with_ranks.failure("abc fail")

@@ -86,7 +86,7 @@ def train(target: LoadedModel, request: TrainRequest, report: Report | None = No
 
 
 def step_continued_at(target: LoadedModel, request: TrainRequest) -> str:
-    """What a training that was begun before tells when it goes on; it is ended at its next step."""
+    """Resumes a training, ends it at its next step, and returns the line that it printed about resuming."""
     told = Told()
     with pytest.raises(Killed):
         told.train(target, request, killing("training", 1))

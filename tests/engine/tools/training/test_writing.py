@@ -47,7 +47,7 @@ def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None]
 
 @pytest.fixture(scope="module")
 def whole(target: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> list[texts.TextRecord]:
-    """What is written in one go."""
+    """The records of a run without interruptions."""
     folder = tmp_path_factory.mktemp("whole")
     a_writer(target, folder).write(300)
     return written(folder)
