@@ -151,6 +151,6 @@ for module in pkgutil.walk_packages(package.__path__, root + "."):
     ("package", "hidden"), [("engine", ("app", "PySide6", "shiboken6", "pyqtgraph", "pytestqt")), ("app", ("mlx", "mlx_lm"))]
 )
 def test_every_module_imports_without_the_other_side(package: str, hidden: tuple[str, ...]) -> None:
-    """Checks the same at run time, because the contracts cannot see every import. MLX's streams belong to the thread that
-    imports it first, so the window must not import it."""
+    """Imports every module of one side while the other side's packages are hidden: the contracts read only the source, so they
+    miss some imports. The thread that imports MLX first owns its streams, so the window must not import it."""
     subprocess.run([sys.executable, "-c", IMPORT_ALL, package, *hidden], cwd=REPOSITORY, check=True, timeout=300)

@@ -47,6 +47,7 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
     from app.session.settings import Settings
     from app.window.window import Window
+    from tests.app.shared_window import USUAL
 
     windows: list[Window] = []
 
@@ -59,7 +60,7 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         store: Any = None,
         **settings: Any,
     ) -> Window:
-        window = Window(engine, Settings(**{"appearance": "dark", "measure_plain": False, **settings}), path, note, store)
+        window = Window(engine, Settings(**{**USUAL, **settings}), path, note, store)
         qtbot.addWidget(window)
         windows.append(window)
         window.resize(*size)

@@ -50,7 +50,7 @@ def settled(qtbot: QtBot, window: Window) -> None:
 
 
 def answered(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
-    """Asks, and waits until the answer has ended and is stored, if anything is."""
+    """Asks, and waits until the answer has ended and, if the window stores chats, is stored."""
     ask(qtbot, window, text)
     wait_for_answer(qtbot, window)
     if window.chat.keeper.stores:

@@ -1,6 +1,7 @@
 """A window that the tests of a module share. Each test finds it as if it had just opened; a new one takes four times as long.
 
-A test that closes its window, stores chats or settings, loads other models or measures needs one of its own (`open_window`).
+A test that closes its window, or stores chats or settings, needs one of its own (`open_window`). The comparison page keeps its
+prompt.
 """
 
 from __future__ import annotations
@@ -38,10 +39,13 @@ class SharedWindow:
         preferences.current = preferences.for_new_chats = Settings(**{**USUAL, **settings})
         preferences.changed.emit()
         window.new_chat()
-        window.messages.forget()
         window.header.show_drawn_seed(None)
         window.panel.charts.set_open(window.settings.charts)
         window.verdicts.card.open_details(window.settings.verdict_details)
+        window.transcript.highlight(None)
+        window.panel.rounds.lanes.set_zoom(1.0)
+        window.panel.rules.keep_marks.setChecked(False)
+        window.column.find_bar.field.clear()
         window.resize(*size)
         window.show()
         window.activateWindow()

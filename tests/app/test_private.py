@@ -21,7 +21,7 @@ from app.window.window import Window
 from engine.chats import ChatStore
 from engine.files.hub import is_here
 from engine.runtime.worker import Engine
-from tests.app.driving import ask, wait_for_answer
+from tests.app.driving import answered
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import write_gguf
 
@@ -158,8 +158,7 @@ def test_window_engine_store_and_command_line_reach_nobody(
         window.sidebar.start()
         qtbot.waitUntil(lambda window=window: window.session.model is not None)  # type: ignore[misc]
         assert len(window.session.turns) == (number is not None), "the chat of before is there again"
-        ask(qtbot, window, prompt)
-        wait_for_answer(qtbot, window)
+        answered(qtbot, window, prompt)
         qtbot.waitUntil(lambda window=window: window.settings.conversation is not None)  # type: ignore[misc]
         number = window.settings.conversation
         open_every_page(qtbot, window)

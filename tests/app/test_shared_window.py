@@ -1,4 +1,4 @@
-"""The window that tests share is found as a new one would be, whatever the test before did with it."""
+"""A test finds the shared window as it would find a new one, whatever the test before did."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.screen_reader import plain_text
 from app.session.cursor import Place
-from tests.app.driving import ask, status, wait_for_answer
-from tests.app.fakes import FakeEngine
+from tests.app.driving import answered, status
 from tests.app.shared_window import SharedWindow
 
 
 def test_a_shared_window_is_as_good_as_new(qtbot: QtBot, window_of_module: SharedWindow) -> None:
     shared = window_of_module
-    window, engine = shared.open(qtbot)
+    window, _ = shared.open(qtbot)
     settings = window.settings
     shared.leave(qtbot)
     window, engine = shared.open(qtbot, appearance="light", ghosts="none", rule="block", drafter="ngram", size=(900, 700))
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.cursor_place.pin(Place(0, 3))
     window.open_page("charts")
     window.panel.charts.sections["alpha"].fold.click()
     window.banner.show_message("Something went wrong.")
     window.find_in_chat()
+    window.column.find_bar.field.setText("lamp")
+    window.transcript.highlight("rejected")
+    window.panel.rounds.lanes.set_zoom(2.0)
+    window.panel.rules.keep_marks.setChecked(True)
     window.header.temperature.setValue(0)
     window.header.show_drawn_seed(7)
     qtbot.keyClicks(window.composer.edit, "half a message")
@@ -36,9 +38,12 @@ def test_a_shared_window_is_as_good_as_new(qtbot: QtBot, window_of_module: Share
     window.show_tour()
     shared.leave(qtbot)
     window, again = shared.open(qtbot)
-    assert again is engine and engine.requests == FakeEngine().requests and engine.runs == []
+    assert again is engine and engine.requests == engine.runs == []
     assert status(window) == "Ready" and plain_text(window.transcript) == "" and window.focusWidget() is window.composer.edit
     assert window.settings == settings
+    assert window.transcript.highlighted is None and window.panel.rounds.lanes.zoom == 1.0
+    assert not window.panel.rules.keep_marks.isChecked() and not window.cursor_place.marks
+    assert window.column.find_bar.field.text() == ""
     parts = (window.pages.compare, window.tour, window.column.find_bar, window.column.steps, window.banner, window.verdicts.card)
     assert not any(part is not None and part.isVisible() for part in parts)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)

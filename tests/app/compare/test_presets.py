@@ -1,5 +1,5 @@
-"""The presets keep what their words promise, with the built-in model; and the recorded demonstration fits the preset, the trace
-format and what the page says about it. If that one fails, `make demonstration` records it again.
+"""The presets keep what their words promise, with the built-in model. The recorded demonstration fits its preset, the format of
+traces and the words on the page. If a test of the recording fails, `make demonstration` records it again.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def parting(target: LoadedModel) -> int:
 
 @pytest.mark.full
 def test_the_chosen_seed_parts_the_texts_under_rejection(builtin: LoadedModel) -> None:
-    """Within a third of the answer, and not at once. In every run the recorded demonstration has it."""
+    """Within a third of the answer, and not at once. Every run checks the same on the recorded demonstration, below."""
     assert parting(builtin) >= 4
 
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, answered, settle
 from tests.crossings import crossed
 
 
@@ -46,8 +46,7 @@ def test_what_is_being_written_goes_along_into_a_new_chat_where_the_one_before_i
     half, other = "Half a message", "Tell me two."
     for waiting, rewritten, left in ((half, "", half), (half, other, f"{half}\n\n{other}"), ("", "", ""), ("", other, other)):
         window.composer.set_text("")
-        ask(qtbot, window)
-        wait_for_answer(qtbot, window)
+        answered(qtbot, window)
         window.composer.set_text(waiting)
         window.messages.edit_last()
         if rewritten:
@@ -75,8 +74,7 @@ def whole(widget: QWidget, window: QWidget) -> bool:
 def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, text: str, scale: float) -> None:
     window, _ = open_window(text_scale=scale)
     window.resize(window.minimumSize())
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     window.messages.edit_last()
     window.composer.set_text(text)
     composer = window.composer

@@ -29,7 +29,7 @@ from engine.lens.pieces import Piece, Spot
 from engine.types import DecodingOptions
 from tests.app.conversation.markdown_texts import RICH
 from tests.app.conversation.showing import Show, gain
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, answered
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.trees import SECOND_CHOICE, TO_A_LEAF
 
@@ -167,8 +167,7 @@ def test_a_new_user_sees_them_above_and_old_settings_stay(qtbot: QtBot, open_win
     assert Settings().ghosts == "above"
     window, _ = open_window()
     assert "above the text" in window.status.ghosts.toolTip()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     made = window.transcript.blocks[1].flow
     assert made.text_between(0, made.length, keep_ghosts=True) == STORY
     assert len(list(ghosts(made))) == sum(round_.rejected for round_ in window.session.turns[0].answer.rounds)

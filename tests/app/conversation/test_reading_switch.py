@@ -26,7 +26,7 @@ MARKDOWN = (
 )
 
 
-def test_an_answer_is_read_without_syntax_once_it_is_done_and_the_choice_is_kept(
+def test_an_answer_is_in_the_reading_view_once_it_is_done_and_the_choice_is_kept(
     qtbot: QtBot, open_window: Open, tmp_path: Path
 ) -> None:
     path = tmp_path / "settings.json"

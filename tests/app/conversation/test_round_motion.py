@@ -65,8 +65,7 @@ def begin(show_conversation: Show) -> Begin:
 def contrast(shown: Appearing, picture: QImage, spot: Spot) -> int:
     """The largest difference from the background within the letters of a token and a little above them."""
     (box,) = fragments_of(shown.block.flow, spot, spot)
-    block, column = shown.block, shown.view.column
-    area = box.rect.translated(column.left(), block.top + block.origin.y()).adjusted(0, -4, 0, -3).toRect()
+    area = box.rect.translated(shown.view.corner_of(shown.block)).adjusted(0, -4, 0, -3).toRect()
     back = picture.pixelColor(2, 2).lightness()
     return max(
         abs(picture.pixelColor(x, y).lightness() - back)

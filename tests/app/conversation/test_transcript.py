@@ -17,14 +17,13 @@ from app.session.cursor import Place
 from app.session.session import NO_ROUNDS_YET
 from engine.lens.pieces import GHOST_STEPS
 from tests.app.conversation.showing import PROMPT, Show
-from tests.app.driving import Open, ask, status, wait_for_answer
+from tests.app.driving import Open, answered, ask, status, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 
 
 def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(ghosts="all")
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
 
     def shown() -> tuple[str, set[str], str]:
         flow = window.transcript.blocks[1].flow

@@ -58,12 +58,11 @@ def told_rounds() -> list[Round]:
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Open:
+def open_window(qtbot: QtBot, open_window: Open) -> Open:
     """Opens windows with a whole answer in them."""
 
-    def opened(size: tuple[int, int] = (1440, 900), **settings: Any) -> tuple[Window, FakeEngine]:
-        engine = FakeEngine(told_rounds())
-        window = show_window(engine, size=size, **settings)
+    def opened(**settings: Any) -> tuple[Window, FakeEngine]:
+        window, engine = open_window(told_rounds(), **settings)
         window.send("Tell me a story.")
         wait_for_answer(qtbot, window)
         return window, engine

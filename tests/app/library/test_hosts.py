@@ -21,7 +21,7 @@ from engine.runtime.process.client import ProcessEngine
 from engine.types import LoadFailed, ModelsUnloaded, RunFailed, TaskFailed
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import BenchPrompt, BenchRequest
-from tests.app.driving import ask, wait_for_answer
+from tests.app.driving import answered, ask
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE
 
@@ -168,6 +168,5 @@ def test_replacing_a_hanging_engine_ends_its_answer(qtbot: QtBot, show_window: C
     assert answer.state == "failed" and answer.text.text and "cut off" in answer.message
     qtbot.waitUntil(lambda: window.session.model is not None)
     assert engines[1].loads == [(window.settings.target, window.settings.drafter)]
-    ask(qtbot, window, "and now?")
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "and now?")
     assert window.session.turns[1].answer.finish == "eos"

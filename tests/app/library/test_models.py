@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QObject, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.cli.models import add_folder
@@ -32,7 +31,7 @@ from engine.types import DrafterChecked, LoadFailed, LoadStarted
 from engine.values.drafter_kinds import DRAFTERS, may_fit
 from engine.values.errors import DraftlightError
 from engine.values.wording import size
-from tests.app.driving import Open
+from tests.app.driving import Open, dragged, drop
 from tests.engine import tiny_models
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback
 
@@ -62,19 +61,6 @@ def titles(list_: EntryList) -> list[str]:
     model = list_.entries
     shown = [model.data(model.index(row)) for row in range(model.rowCount())]
     return [name for name in shown if name != builtin.NAME]
-
-
-def drop(window: Any, path: Path) -> bool:
-    """Drags a file over the window and lets it go."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    where, left, plain = QPointF(20, 200), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    over = QDragEnterEvent(where.toPoint(), Qt.DropAction.CopyAction, data, left, plain)
-    over.ignore()
-    QApplication.sendEvent(window, over)
-    if over.isAccepted():
-        QApplication.sendEvent(window, QDropEvent(where, Qt.DropAction.CopyAction, data, left, plain))
-    return over.isAccepted()
 
 
 @pytest.mark.parametrize("folder", ["empty", "nobody/.lmstudio"])
@@ -490,15 +476,13 @@ def test_a_row_has_its_full_text_for_screen_readers() -> None:
 def test_only_models_are_accepted_as_dropped_models(tmp_path: Path) -> None:
     folder = tiny_models.write_folder(tmp_path / "model")
     (tmp_path / "blob").write_bytes(b"GGUF and more")
-    data = QMimeData()
     for paths, expected in (
         ([folder], folder),
         ([tmp_path / "blob"], tmp_path / "blob"),
         ([tmp_path], None),
         ([folder, folder], None),
     ):
-        data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-        assert dropped_model(data) == expected
+        assert dropped_model(dragged(*paths)) == expected
 
 
 def test_known_draft_models_are_listed_without_a_network_and_looked_up_when_asked_for(

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.look.banner import MIN_ACTION_MS, MIN_DISPLAY_MS, Banner
 from app.window.window import Window
 from engine.types import LoadFailed
-from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, answered, ask, settle, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.crossings import crossed
 
@@ -34,10 +34,10 @@ def expire(banner: Banner) -> None:
 def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Open, size: tuple[int, int], words: str) -> None:
     window, _ = open_window(rounds=story_rounds(STORY * 12))
     window.resize(*size)
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
-    settle()
-    window.transcript.verticalScrollBar().setValue(20)
+    answered(qtbot, window)
+    bar = window.transcript.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 20)
+    bar.setValue(20)
     settle()
     top = window.transcript.viewport().mapTo(window, QPoint(0, 0)).y()
     window.banner.show_message(words)
@@ -46,7 +46,7 @@ def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Op
     for other in (window.transcript, window.composer.frame, window.composer.send, window.header, window.status):
         assert not shown.intersects(area(other, window)), other.objectName()
     assert window.transcript.viewport().mapTo(window, QPoint(0, 0)).y() == top
-    assert window.transcript.verticalScrollBar().value() == 20, "the lines that are being read stay where they are"
+    assert bar.value() == 20, "the lines that are being read stay where they are"
     assert window.transcript.height() > 24
     assert area(window.composer.send, window).bottom() < area(window.status, window).top()
     banner = window.banner

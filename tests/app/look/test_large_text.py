@@ -15,7 +15,7 @@ from app.session.cursor import Place
 from app.window.sampling_popover import NUMBERS
 from app.window.window import Window
 from engine.types import RANGES
-from tests.app.driving import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, answered, settle
 
 pytestmark = pytest.mark.usefixtures("fonts")
 
@@ -24,8 +24,7 @@ pytestmark = pytest.mark.usefixtures("fonts")
 def window(qtbot: QtBot, open_window: Open) -> Window:
     window, _ = open_window(text_scale=RANGES["text_scale"].highest)
     window.resize(700, 594)
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
+    answered(qtbot, window)
     settle()
     return window
 

@@ -15,6 +15,7 @@ from app.session.plain_baseline import FEWEST_TOKENS, PLAIN_TOKENS, Baseline, Ba
 from app.session.session import Answer, Session
 from engine.lens.chart_kinds import CHARTS
 from engine.types import DecodingOptions, Message, Request, Round, RunFinished, option_names
+from tests.app.conversation.showing import gain
 from tests.app.fakes import make_round, story_rounds
 
 CHART_KEYS = [kind.key for kind in CHARTS.values()]
@@ -25,10 +26,7 @@ def answered(rounds: Sequence[Round], drafter: str = "builtin-draft") -> tuple[S
     session = Session(clock=lambda: 0.0)
     answer = session.add_turn("Tell me a story.", DecodingOptions(seed=1), drafter, "SmolLM2 135M")
     answer.request = Request(MESSAGES, answer.options, drafter=drafter)
-    for round_ in rounds:
-        answer.tally.add(round_)
-        answer.rounds.append(round_)
-        answer.text.add(round_)
+    gain(answer, rounds)
     answer.state = "finished"
     return session, answer
 

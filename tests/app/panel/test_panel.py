@@ -114,7 +114,7 @@ def test_the_chosen_page_is_saved(show_window: Open, tmp_path: Path) -> None:
 def test_only_the_shown_page_is_updated(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(answers=0)
     panel = window.panel
-    panel.show_page("table")
+    panel.show_page("table")  # a hidden page keeps the rounds of the test before
     panel.show_page("rounds")
     window.send("Tell me a story.")
     wait_for_answer(qtbot, window)

@@ -19,6 +19,7 @@ from app.session.session import Answer, Turn
 from app.session.settings import Settings
 from engine.rounds.metrics import summarise
 from engine.types import DecodingOptions, Rule
+from tests.app.conversation.showing import gain
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 
 
@@ -32,9 +33,7 @@ def answered(*rules: tuple[Rule, int]) -> Answer:
         if rule == "rejection":  # which accepts nothing here, so that a blend is another figure
             made = replace(made, proposals=tuple(replace(proposal, status="unjudged") for proposal in made.proposals))
             made = replace(made, proposals=(replace(made.proposals[0], status="rejected"), *made.proposals[1:]))
-        answer.tally.add(made)
-        answer.rounds.append(made)
-        answer.text.add(made)
+        gain(answer, [made])
     return answer
 
 

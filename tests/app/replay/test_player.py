@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from app.replay.player import EVEN_SECONDS, SPEEDS, Player, Replay
 from app.session.session import Answer, Session
 from engine.rounds.metrics import summarise
 from engine.rounds.trace import read
-from engine.types import DecodingOptions, Round, RunStarted
+from engine.types import DecodingOptions, Round, RoundFinished, RunStarted
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.traces import write_trace
 
@@ -159,6 +160,15 @@ def test_a_long_answer_is_rebuilt_from_snapshots(tmp_path: Path, monkeypatch: py
         replay.show(shown)
         assert same(replay.answer, live(shown, path)), shown
         assert list(replay.answer.tally.taus.rows[:, 0]) == list(live(shown, path).tally.taus.rows[:, 0])
+    added: list[RoundFinished] = []
+
+    def count(*values: Any) -> RoundFinished:
+        added.append(RoundFinished(*values))
+        return added[-1]
+
+    monkeypatch.setattr("app.replay.player.RoundFinished", count)
+    replay.show(18)
+    assert len(added) == 2, "rounds 17 and 18, after the snapshot of 16"
 
 
 def test_the_whole_replay_is_the_recorded_answer(tmp_path: Path) -> None:

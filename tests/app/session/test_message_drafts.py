@@ -23,7 +23,7 @@ from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.chats.unsent import UnsentTexts
 from engine.types import RunFailed
-from tests.app.driving import FullDisk, Open, ask, settled, wait_for_answer
+from tests.app.driving import FullDisk, Open, answered, ask, settled, wait_for_answer
 from tests.app.fakes import FakeEngine
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,10 @@ Opened = Callable[..., Window]
 
 @pytest.fixture
 def open_kept(show_window: Callable[..., Any], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """Opens a window as a start does: with the chat that was shown last, and what is written there. `early` is typed before."""
+    """Opens a window as a start does: with the chat that was shown last, and its unsent text.
+
+    `early` is typed before that chat is shown.
+    """
     monkeypatch.setattr("app.session.message_drafts.PAUSE_SECONDS", 0.05)
 
     def opened(conversation: int | None = None, engine: FakeEngine | None = None, early: str = "") -> Window:
@@ -50,9 +53,7 @@ def open_kept(show_window: Callable[..., Any], qtbot: QtBot, monkeypatch: pytest
 def begin(qtbot: QtBot, window: Window, prompt: str) -> int:
     """A new chat with an answer; its number."""
     window.new_chat()
-    ask(qtbot, window, prompt)
-    wait_for_answer(qtbot, window)
-    settled(qtbot, window)
+    answered(qtbot, window, prompt)
     assert window.chat.stored_chat.number is not None
     return window.chat.stored_chat.number
 

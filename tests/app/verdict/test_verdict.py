@@ -504,7 +504,7 @@ def test_scores_are_read_out() -> None:
     verdict = next(
         each
         for each in (verdict_on(replace(rejected_round("gumbel"), position=place)) for place in range(300))
-        if each is not None and each.draws is not None and each.draws.drafted == 1
+        if each.draws is not None and each.draws.drafted == 1
     )
     assert verdict.draws is not None and verdict.draws.drawn == 0
     said = verdict.text()

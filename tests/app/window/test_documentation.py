@@ -27,23 +27,19 @@ def test_the_menu_opens_the_documentation_of_this_computer(
     monkeypatch.setattr(documentation.QDesktopServices, "openUrl", opened.append)
     monkeypatch.setattr(documentation, "BUILT_FOLDERS", (tmp_path / "built", tmp_path / "packaged"))
     monkeypatch.setattr(documentation, "SOURCES", tmp_path / "docs")
-    documentation.documentation.cache_clear()
-    try:
-        window, _ = share_window()
-        settle()
-        action = window.actions_by_id["documentationAction"]
-        assert not action.isEnabled() and "make docs" in action.toolTip()
-        page = tmp_path / "packaged" / "index.html"
-        page.parent.mkdir()
-        page.touch()
-        documentation.documentation.cache_clear()
-        window.new_chat()
-        settle()
-        assert action.isEnabled()
-        action.trigger()
-        assert [url.toLocalFile() for url in opened] == [str(page)] and opened[0].isLocalFile()
-    finally:
-        documentation.documentation.cache_clear()
+    monkeypatch.setattr(documentation, "documentation", documentation.documentation.__wrapped__)  # not cached
+    window, _ = share_window()
+    settle()
+    action = window.actions_by_id["documentationAction"]
+    assert not action.isEnabled() and "make docs" in action.toolTip()
+    page = tmp_path / "packaged" / "index.html"
+    page.parent.mkdir()
+    page.touch()
+    window.new_chat()
+    settle()
+    assert action.isEnabled()
+    action.trigger()
+    assert [url.toLocalFile() for url in opened] == [str(page)] and opened[0].isLocalFile()
 
 
 def test_a_package_contains_the_built_pages() -> None:
@@ -61,25 +57,22 @@ def test_a_checkout_shows_unbuilt_pages(
     qtbot: QtBot, share_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(documentation, "BUILT_FOLDERS", (tmp_path / "built",))
-    documentation.documentation.cache_clear()
-    try:
-        window, _ = share_window()
-        window.actions_by_id["documentationAction"].trigger()
-        shown = window.findChild(ManualWindow)
-        assert isinstance(shown, ManualWindow) and shown.isVisible()
-        assert "A chat window for local language models" in shown.browser.toPlainText()
-        shown.browser.anchorClicked.emit(QUrl("models.md#block-drafters-dflash"))
-        assert shown.browser.textCursor().block().text() == "Block drafters (DFlash)"
-        assert shown.browser.verticalScrollBar().value() > 0
-        shown.back.click()
-        assert shown.pages == ["index.md"]
-        shown.browser.anchorClicked.emit(QUrl("https://example.org/"))
-        question = shown.findChild(LinkQuestion)
-        assert question is not None, "a page of the web is asked about first"
-        question.close()
-        shown.close()
-    finally:
-        documentation.documentation.cache_clear()
+    monkeypatch.setattr(documentation, "documentation", documentation.documentation.__wrapped__)  # not cached
+    window, _ = share_window()
+    window.actions_by_id["documentationAction"].trigger()
+    shown = window.findChild(ManualWindow)
+    assert isinstance(shown, ManualWindow) and shown.isVisible()
+    assert "A chat window for local language models" in shown.browser.toPlainText()
+    shown.browser.anchorClicked.emit(QUrl("models.md#block-drafters-dflash"))
+    assert shown.browser.textCursor().block().text() == "Block drafters (DFlash)"
+    assert shown.browser.verticalScrollBar().value() > 0
+    shown.back.click()
+    assert shown.pages == ["index.md"]
+    shown.browser.anchorClicked.emit(QUrl("https://example.org/"))
+    question = shown.findChild(LinkQuestion)
+    assert question is not None, "a page of the web is asked about first"
+    question.close()
+    shown.close()
 
 
 def test_every_page_is_readable_and_every_link_in_it_leads_somewhere(qapp: Any) -> None:

@@ -47,6 +47,7 @@ def garbage_here() -> weakref.ref[Loop]:
 
 def test_full_collections_wait_until_no_answer_is_under_way(qtbot: QtBot, collector: GcScheduler) -> None:
     collector.update_state(busy=True, empty=False)
+    assert gc.get_freeze_count() > 0, "what exists when an answer begins is set aside"
     collector.update_state(busy=False, empty=False)
     collector.update_state(busy=True, empty=False)
     left = garbage_here()

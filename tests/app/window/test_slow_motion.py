@@ -13,14 +13,14 @@ from app.replay.phases import PHASES
 from app.window.slow_motion import ASK
 from app.window.window import Window
 from engine.types import Round
-from tests.app.driving import Open, ask, hasten
+from tests.app.driving import Open, answered, ask, hasten
 from tests.app.fakes import STORY, story_rounds
 
 
-def begin(qtbot: QtBot, share_window: Open) -> tuple[Window, list[Round]]:
+def begin(qtbot: QtBot, opens: Open) -> tuple[Window, list[Round]]:
     """A window in slow motion at the draft of its first round."""
     rounds = story_rounds()
-    window, _ = share_window(rounds, motion="off")
+    window, _ = opens(rounds, motion="off")
     window.actions_by_id["slowMotionAction"].trigger()
     assert window.column.steps.isVisible() and window.column.steps.caption.text() == ASK
     ask(qtbot, window)
@@ -108,9 +108,7 @@ def test_stopping_and_closing_keep_what_was_generated(qtbot: QtBot, open_window:
 
 def test_a_measurement_of_the_plain_speed_is_not_held_back(qtbot: QtBot, share_window: Open) -> None:
     window, _ = share_window(story_rounds(), motion="off")
-    ask(qtbot, window)
-    hasten(window)
-    qtbot.waitUntil(lambda: window.session.running is None and bool(window.session.turns))
+    answered(qtbot, window)
     window.actions_by_id["slowMotionAction"].trigger()
     window.panel.measurer.measure(window.session.turns[-1].answer)
     qtbot.waitUntil(lambda: window.session.measurement is None)
