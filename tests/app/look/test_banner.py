@@ -34,9 +34,10 @@ def expire(banner: Banner) -> None:
 def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Open, size: tuple[int, int], words: str) -> None:
     window, _ = open_window(rounds=story_rounds(STORY * 12))
     window.resize(*size)
+    settle()
     answered(qtbot, window)
+    settle()
     bar = window.transcript.verticalScrollBar()
-    qtbot.waitUntil(lambda: bar.maximum() > 20)
     bar.setValue(20)
     settle()
     top = window.transcript.viewport().mapTo(window, QPoint(0, 0)).y()
